@@ -37,6 +37,13 @@ $(BUILD)/tests/config/%: $(BUILD)/obj/tests/unit/config/%.o $(call obj,$(CONFIG_
 $(BUILD)/tests/server/%: $(BUILD)/obj/tests/unit/server/%.o $(call obj,$(SERVER_SRC)) $(BUILD)/libattention.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs check $(PKGS_SERVER)) $(LDLIBS_CORE)
+$(BUILD)/obj/server/number_powers.o: $(BUILD)/gen/number_powers.inc
+$(BUILD)/gen/number_powers.inc: tools/generate_powers.c
+	@mkdir -p $(@D)
+	$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers >$@.part && mv $@.part $@
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call obj,$(SERVER_SRC)) $(BUILD)/libattention.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs $(PKGS_SERVER)) $(LDLIBS_CORE)
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(CFLAGS_$(basename $(notdir $<))) -c -o $@ $<
