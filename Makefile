@@ -1,55 +1,156 @@
 # SPDX-License-Identifier: Apache-2.0
-# attentiond: `make help` lists what can be done here.
+# attentiond: `make help` lists what can be done here. Sources are found by wildcard, so a new .c
+# file, unit test or benchmark needs no line in this file; variants differ by one OPT_ row.
+
+VERSION := 0.1.0
 VARIANT ?= release
-BUILD := build/$(VARIANT)
+O ?= build
+BUILD := $(O)/$(VARIANT)
+PORT ?= 8080
+V ?= 0
+
+# ---- tools (CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS from the caller are kept and come last) ----
 CC ?= cc
-PKGS_SERVER := libmicrohttpd jansson
-WARN := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
-OPT_release := -O2 -g
+AR ?= ar
+PKG_CONFIG ?= pkg-config
+PYTHON := $(O)/venv/bin/python
+WERROR ?= -Werror
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+DESTDIR ?=
+
+# ---- flags ----
+WARN := -Wall -Wextra -Wpedantic $(WERROR) -Wshadow -Wconversion -Wsign-conversion \
+        -Wstrict-prototypes -Wmissing-prototypes -Wvla
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+OPT_release := -O2 -g $(HARDEN)
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g -fsanitize=thread
-CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -I. -I$(BUILD)/gen -MMD -MP -pthread $(WARN) $(OPT_$(VARIANT)) $(CFLAGS)
-LDLIBS_CORE := -lopenblas -lm -pthread
+OPT_coverage := -O0 -g --coverage
+LINK_release := -Wl,-z,relro,-z,now
+VARIANTS := $(patsubst OPT_%,%,$(filter OPT_%,$(.VARIABLES)))
+ifeq ($(filter $(VARIANT),$(VARIANTS)),)
+$(error VARIANT=$(VARIANT) is not one of: $(sort $(VARIANTS)))
+endif
+OPT = $(OPT_$(VARIANT))
 
-CORE_SRC := $(wildcard core/*.c core/kernels/*.c)
+# Contraction is off everywhere so that a result's bits do not depend on which multiply-adds a
+# compiler chose to fuse; kernels that want FMA say so with intrinsics, or opt in with a row below.
+LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread -fPIE \
+            -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
+
+# pkg-config is asked once, and only by a goal that compiles or links.
+PKGS := libmicrohttpd jansson openblas check
+once = $(eval $(1) := $(2))$($(1))
+PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
+LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)
+LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson))
+LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
+
+compile = $(CC) $(LANGUAGE) $(WARN) $(OPT) $(ISA) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+link = $(CC) -pthread -pie $(OPT) $(LINK_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
+ifeq ($(V),0)
+say = @printf '  %-4s %s\n' '$(1)' '$@';
+endif
+
+# ---- sources ----
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+OTHER_ISA := $(if $(filter x86_64,$(MACHINE)),,%_avx2.c %_avx512.c)
+CORE_SRC := $(filter-out $(OTHER_ISA),$(wildcard core/*.c core/kernels/*.c))
 CONFIG_SRC := $(wildcard config/*.c)
 SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c))
-TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/*/test_*.c))
+SUPPORT_SRC := $(wildcard tests/support/*.c)
+TEST_SRC := $(wildcard tests/unit/*/test_*.c)
+BENCH_MAIN := $(shell grep -l '^int main\>' bench/*.c 2>/dev/null)
+BENCH_SHARED := $(filter-out $(BENCH_MAIN),$(wildcard bench/*.c))
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
-.PHONY: build unit clean
-build: build/attentiond
+CORE := $(BUILD)/libattention.a
+CONFIG := $(BUILD)/libconfig.a
+SERVER := $(BUILD)/libserver.a
+SUPPORT := $(BUILD)/libtestsupport.a
+TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(BENCH_MAIN))
 
-build/attentiond: $(BUILD)/attentiond
-	cp $< $@
-$(BUILD)/attentiond: $(call obj,server/main.c $(SERVER_SRC) $(CONFIG_SRC)) $(BUILD)/libattention.a
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs $(PKGS_SERVER)) $(LDLIBS_CORE)
-$(BUILD)/libattention.a: $(call obj,$(CORE_SRC))
-	rm -f $@ && ar rcs $@ $^
-$(BUILD)/tests/core/%: $(BUILD)/obj/tests/unit/core/%.o $(BUILD)/libattention.a
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS_CORE)
-$(BUILD)/tests/config/%: $(BUILD)/obj/tests/unit/config/%.o $(call obj,$(CONFIG_SRC))
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs check) -lm -pthread
-$(BUILD)/tests/server/%: $(BUILD)/obj/tests/unit/server/%.o $(call obj,$(SERVER_SRC)) $(BUILD)/libattention.a
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs check $(PKGS_SERVER)) $(LDLIBS_CORE)
-$(BUILD)/obj/server/number_powers.o: $(BUILD)/gen/number_powers.inc
-$(BUILD)/gen/number_powers.inc: tools/generate_powers.c
-	@mkdir -p $(@D)
-	$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers >$@.part && mv $@.part $@
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call obj,$(SERVER_SRC)) $(BUILD)/libattention.a
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(shell pkg-config --libs $(PKGS_SERVER)) $(LDLIBS_CORE)
-$(BUILD)/obj/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(CFLAGS_$(basename $(notdir $<))) -c -o $@ $<
+.PHONY: build debug asan ubsan tsan tests unit clean help setup have-packages FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
 
-unit: $(TESTS)
-	@for t in $(TESTS); do $$t || exit 1; done
-clean:
-	rm -rf build
+build: $(if $(filter release,$(VARIANT)),$(O)/attentiond,$(BUILD)/attentiond) ## build the daemon: build/attentiond
+
+# Only the release binary stands at build/attentiond, whatever else was built since.
+$(O)/attentiond: $(O)/release/attentiond
+	@cp -f $< $@.new && mv -f $@.new $@
+
+debug asan ubsan tsan: ## build that variant's daemon and unit tests under build/<variant>/
+	+@$(MAKE) --no-print-directory VARIANT=$@ $(O)/$@/attentiond tests
+
+tests: $(TESTS)
+
+unit: $(TESTS) ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for another build)
+	@test -n "$(TESTS)" || { echo "make unit: there are no tests under tests/unit" >&2; exit 1; }
+	@failed=0; for t in $(TESTS); do $$t || failed=1; done; exit $$failed
+
+$(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)
+	$(call say,LINK)$(link) -o $@ $^ $(LIBS_SERVER) $(LIBS_CORE) $(LDLIBS)
+
+$(CORE): $(call obj,$(CORE_SRC))
+$(CONFIG): $(call obj,$(CONFIG_SRC))
+$(SERVER): $(call obj,$(SERVER_SRC))
+$(SUPPORT): $(call obj,$(SUPPORT_SRC))
+$(CORE) $(CONFIG) $(SERVER) $(SUPPORT): $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+# Core's tests link nothing of the server's: that they link at all proves the layering.
+$(BUILD)/tests/core/%: $(BUILD)/obj/tests/unit/core/%.o $(SUPPORT) $(CORE)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(link) -o $@ $^ $(LIBS_CHECK) $(LIBS_CORE) $(LDLIBS)
+$(BUILD)/tests/config/%: $(BUILD)/obj/tests/unit/config/%.o $(SUPPORT) $(CONFIG) $(CORE)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(link) -o $@ $^ $(LIBS_CHECK) $(LIBS_CORE) $(LDLIBS)
+$(BUILD)/tests/server/%: $(BUILD)/obj/tests/unit/server/%.o $(SUPPORT) $(SERVER) $(CORE)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(link) -o $@ $^ $(LIBS_CHECK) $(LIBS_SERVER) $(LIBS_CORE) $(LDLIBS)
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
+	@mkdir -p $(@D)
+	$(call say,CC)$(compile) -c -o $@ $<
+
+$(BUILD)/obj/core/kernels/%_avx2.o: ISA := -mavx2 -mfma -mf16c
+$(BUILD)/obj/core/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+$(BUILD)/obj/core/kernels/%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
+$(BUILD)/obj/server/number%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
+
+# Rewritten only when what they record has changed: new flags rebuild all, a file that came or went
+# rebuilds the archives, and nothing else does.
+$(BUILD)/flags: recorded = $(compile) $(link)
+$(BUILD)/sources: recorded = $(CORE_SRC) $(CONFIG_SRC) $(SERVER_SRC) $(SUPPORT_SRC)
+$(BUILD)/flags $(BUILD)/sources: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(recorded))' | cmp -s - $@ || \
+	    printf '%s\n' '$(subst ','\'',$(recorded))' > $@
+FORCE:
+
+have-packages:
+	@$(PKG_CONFIG) --exists --print-errors $(PKGS) || \
+	    { echo "Run 'make setup' to install what is missing." >&2; exit 1; }
+
+setup: ## install what building and testing need (Debian packages, a virtual environment)
+	tools/setup test
+
+clean: ## remove everything built here (build/venv stays; rm -rf build removes it too)
+	find $(O) -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
+
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
