@@ -78,7 +78,7 @@ SUPPORT := $(BUILD)/libtestsupport.a
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(BENCH_MAIN))
 
-.PHONY: build debug asan ubsan tsan tests unit clean help setup have-packages FORCE
+.PHONY: build debug asan ubsan tsan tests unit clean generate help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -142,6 +142,13 @@ FORCE:
 have-packages:
 	@$(PKG_CONFIG) --exists --print-errors $(PKGS) || \
 	    { echo "Run 'make setup' to install what is missing." >&2; exit 1; }
+
+generate: $(BUILD)/tools/config_docs ## write the files made from config/options.def
+	$<
+
+$(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(link) -o $@ $^ $(LDLIBS)
 
 setup: ## install what building and testing need (Debian packages, a virtual environment)
 	tools/setup test
