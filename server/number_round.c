@@ -46,10 +46,11 @@ static struct rounding round_product(const struct number_format *format, struct 
                                      bool exact) {
     const int below = format->min_exponent - product.exponent;
     const int keep = format->fraction_bits + 1 - (below > 0 ? below : 0);
-    if (keep < -1)
-        return (struct rounding){0, ROUND_DOWN};
-    if (keep < 0) /* Just under half the smallest value, unless the bits are about to carry. */
-        return (struct rounding){0, exact || product.bits + 4 >= 4 ? ROUND_DOWN : ROUND_UNSURE};
+    if (keep < 0) {
+        /* Under half the smallest value; unless the error carries to exactly half and beyond. */
+        const bool unsure = keep == -1 && !exact && product.bits + 4 < 4;
+        return (struct rounding){0, unsure ? ROUND_UNSURE : ROUND_DOWN};
+    }
     const number_uint128 half = (number_uint128)1 << (127 - keep);
     const number_uint128 rest = product.bits & (half - 1 + half);
     const uint64_t kept = keep == 0 ? 0 : (uint64_t)(product.bits >> (128 - keep));

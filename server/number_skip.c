@@ -18,7 +18,7 @@ typedef uint64_t words __attribute__((vector_size(LANES)));
 struct scan {
     size_t depth;
     size_t commas;
-    bool in_string;
+    bool in_string, escaped;
 };
 
 static lanes load(const char *p) {
@@ -62,10 +62,8 @@ static bool walk_bytes(struct scan *scan, const char **p, const char *stop) {
     bool closed = false;
     for (; at < stop && !closed; at++) {
         if (scan->in_string) {
-            if (*at == '\\')
-                at++;
-            else if (*at == '"')
-                scan->in_string = false;
+            scan->in_string = scan->escaped || *at != '"';
+            scan->escaped = !scan->escaped && *at == '\\';
             continue;
         }
         scan->in_string = *at == '"';
@@ -105,7 +103,7 @@ static const char *skip_blocks(struct scan *scan, const char *p, const char *end
 bool number_array_skip(const char *text, size_t length, size_t *end, size_t *comma_count) {
     if (length == 0 || text[0] != '[')
         return false;
-    struct scan scan = {1, 0, false};
+    struct scan scan = {1, 0, false, false};
     const char *p = text + 1;
     const char *const stop = text + length;
     while (p < stop) {

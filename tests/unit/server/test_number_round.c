@@ -193,6 +193,23 @@ START_TEST(halfway_points_of_float32) {
 }
 END_TEST
 
+/*
+ * Sixteen digits next to a halfway point of float32 between 8 and 9: the nearest double is the
+ * halfway point itself, so that going through it would round the wrong way half the time.
+ */
+START_TEST(float32_is_not_rounded_through_float64) {
+    struct random random = random_seeded(15);
+    char number[TEXT_ROOM];
+    for (int i = 0; i < 50000; i++) {
+        const uint32_t bits = 0x41000000u + (uint32_t)random_below(&random, 1u << 20);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        snprintf(number, sizeof number, "%.15f", (double)value + 0x1p-21);
+        expect(NUMBER_F32, number, float_bits(strtof(number, NULL)));
+    }
+}
+END_TEST
+
 START_TEST(halfway_points_of_float64) {
     const uint64_t infinity = UINT64_C(0x7ff0000000000000);
     const uint64_t normal = UINT64_C(0x0010000000000000);
@@ -322,6 +339,7 @@ static Suite *number_round_suite(void) {
     tcase_add_test(tests, printed_bits_come_back);
     tcase_add_test(tests, every_halfway_point_of_the_half_types);
     tcase_add_test(tests, halfway_points_of_float32);
+    tcase_add_test(tests, float32_is_not_rounded_through_float64);
     tcase_add_test(tests, halfway_points_of_float64);
     tcase_add_test(tests, random_text_into_half_types);
     tcase_add_test(tests, single_cases_at_the_borders);
