@@ -120,6 +120,10 @@ $(BUILD)/tests/server/%: $(BUILD)/obj/tests/unit/server/%.o $(SUPPORT) $(SERVER)
 	@mkdir -p $(@D)
 	$(call say,LINK)$(link) -o $@ $^ $(LIBS_CHECK) $(LIBS_SERVER) $(LIBS_CORE) $(LDLIBS)
 
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call obj,$(BENCH_SHARED)) $(SERVER) $(CORE)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(link) -o $@ $^ $(LIBS_SERVER) $(LIBS_CORE) $(LDLIBS)
+
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 	@mkdir -p $(@D)
 	$(call say,CC)$(compile) -c -o $@ $<
@@ -128,6 +132,13 @@ $(BUILD)/obj/core/kernels/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(BUILD)/obj/core/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
 $(BUILD)/obj/core/kernels/%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/server/number%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
+
+# The powers of ten behind number text are computed, not committed: tools/generate_powers.c.
+$(BUILD)/obj/server/number_powers.o: override CPPFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/server/number_powers.o: $(BUILD)/gen/number_powers.inc
+$(BUILD)/gen/number_powers.inc: tools/generate_powers.c
+	@mkdir -p $(@D)
+	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers > $@
 
 # Rewritten only when what they record has changed: new flags rebuild all, a file that came or went
 # rebuilds the archives, and nothing else does.
