@@ -128,13 +128,13 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 	@mkdir -p $(@D)
 	$(call say,CC)$(compile) -c -o $@ $<
 
-$(BUILD)/obj/core/kernels/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-$(BUILD)/obj/core/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
-$(BUILD)/obj/core/kernels/%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
-$(BUILD)/obj/server/number%.o: OPT = $(OPT_$(VARIANT):-O2=-O3)
+$(BUILD)/obj/core/kernels/%_avx2.o: private ISA := -mavx2 -mfma -mf16c
+$(BUILD)/obj/core/kernels/%_avx512.o: private ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+$(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
+$(BUILD)/obj/server/number%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
 # The powers of ten behind number text are computed, not committed: tools/generate_powers.c.
-$(BUILD)/obj/server/number_powers.o: override CPPFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/server/number_powers.o: private override CPPFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/server/number_powers.o: $(BUILD)/gen/number_powers.inc
 $(BUILD)/gen/number_powers.inc: tools/generate_powers.c
 	@mkdir -p $(@D)
