@@ -68,7 +68,7 @@ static bool set_line(struct attn_config *config, const char *path, unsigned line
     char place[CONFIG_PATH_SIZE + 16];
     snprintf(place, sizeof place, "%s:%u", path, line);
     char *equals = strchr(text, '=');
-    if (equals == NULL) {
+    if (equals == NULL || equals == text) {
         char quoted[80];
         config_quote(text, strlen(text), quoted, sizeof quoted);
         return config_fail(error, "%s: expected `name = value`, found \"%s\".", place, quoted);
