@@ -6,7 +6,7 @@ VERSION := 0.1.0
 VARIANT ?= release
 O ?= build
 BUILD := $(O)/$(VARIANT)
-PORT ?= 8080
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 V ?= 0
 
 # ---- tools (CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS from the caller are kept and come last) ----
@@ -15,12 +15,18 @@ AR ?= ar
 PKG_CONFIG ?= pkg-config
 PYTHON := $(O)/venv/bin/python
 WERROR ?= -Werror
+CLANG ?= clang
+CLANG_TIDY ?= clang-tidy
+CLANG_FORMAT ?= clang-format
+
+# ---- where install puts things; the lower-case names are the GNU ones ----
 PREFIX ?= /usr/local
-BINDIR ?= $(PREFIX)/bin
-LIBDIR ?= $(PREFIX)/lib
-INCLUDEDIR ?= $(PREFIX)/include
-MANDIR ?= $(PREFIX)/share/man
-SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+prefix ?= $(PREFIX)
+bindir ?= $(prefix)/bin
+libdir ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+mandir ?= $(prefix)/share/man
+sysconfdir ?= $(if $(filter /usr,$(prefix)),/etc,$(prefix)/etc)
 DESTDIR ?=
 
 # ---- flags ----
@@ -42,25 +48,29 @@ OPT = $(OPT_$(VARIANT))
 
 # Contraction is off everywhere so that a result's bits do not depend on which multiply-adds a
 # compiler chose to fuse; kernels that want FMA say so with intrinsics, or opt in with a row below.
-LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread -fPIE \
+LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread \
             -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 
 # pkg-config is asked once, and only by a goal that compiles or links.
-PKGS := libmicrohttpd jansson openblas check
+PKGS := libmicrohttpd jansson openblas
 once = $(eval $(1) := $(2))$($(1))
 PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
 LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)
 LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson))
 LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
 
-compile = $(CC) $(LANGUAGE) $(WARN) $(OPT) $(ISA) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+PIC := -fPIE
+compile = $(CC) $(LANGUAGE) $(PIC) $(WARN) $(OPT) $(ISA) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 link = $(CC) -pthread -pie $(OPT) $(LINK_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
+parallel = $(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 ifeq ($(V),0)
 say = @printf '  %-4s %s\n' '$(1)' '$@';
 endif
 
 # ---- sources ----
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+AVX2 := -mavx2 -mfma -mf16c
+AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl $(AVX2)
 OTHER_ISA := $(if $(filter x86_64,$(MACHINE)),,%_avx2.c %_avx512.c)
 CORE_SRC := $(filter-out $(OTHER_ISA),$(wildcard core/*.c core/kernels/*.c))
 CONFIG_SRC := $(wildcard config/*.c)
@@ -77,27 +87,83 @@ SERVER := $(BUILD)/libserver.a
 SUPPORT := $(BUILD)/libtestsupport.a
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(BENCH_MAIN))
+DAEMON := $(if $(filter release,$(VARIANT)),$(O)/attentiond,$(BUILD)/attentiond)
 
-.PHONY: build debug asan ubsan tsan tests unit clean generate help setup have-packages FORCE
+# A report of any sanitizer must end the test that met it; what is let through is in the file.
+SUPP := suppressions=$(CURDIR)/tests/support
+SANITIZE_asan := ASAN_OPTIONS=detect_stack_use_after_return=1 \
+                 LSAN_OPTIONS=$(SUPP)/lsan.supp:print_suppressions=0
+SANITIZE_ubsan := UBSAN_OPTIONS=print_stacktrace=1
+SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
+SANITIZE := $(SANITIZE_$(VARIANT))
+
+.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e bench format check-format \
+        generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
-build: $(if $(filter release,$(VARIANT)),$(O)/attentiond,$(BUILD)/attentiond) ## build the daemon: build/attentiond
+build: $(DAEMON) ## build the daemon: build/attentiond
 
 # Only the release binary stands at build/attentiond, whatever else was built since.
 $(O)/attentiond: $(O)/release/attentiond
 	@cp -f $< $@.new && mv -f $@.new $@
 
 debug asan ubsan tsan: ## build that variant's daemon and unit tests under build/<variant>/
-	+@$(MAKE) --no-print-directory VARIANT=$@ $(O)/$@/attentiond tests
+	+@$(parallel) VARIANT=$@ $(O)/$@/attentiond tests
+
+# ---- what people run ----
+PORT ?= 8080
+ARGS ?=
+TRY = curl -s http://127.0.0.1:$(PORT)/v1/attention -H 'Content-Type: application/json' \
+      -d '{"q":[[1,0],[0,1]],"k":[[1,0],[0,1]],"v":[[1,2],[3,4]],"weights":true}'
+define BANNER
+
+  attentiond on http://127.0.0.1:$(PORT)   (stop it with Ctrl-C)
+    the API      http://127.0.0.1:$(PORT)/v1
+    its contract http://127.0.0.1:$(PORT)/openapi.yaml
+    metrics      http://127.0.0.1:$(PORT)/metrics
+  Try it from another terminal:
+    $(TRY)
+
+endef
+export BANNER
+
+run: ## install what is missing, build, and start the daemon on 127.0.0.1 (PORT=8080, ARGS=more flags)
+	@tools/setup run
+	+@$(parallel) $(O)/attentiond
+	@printf '%s\n' "$$BANNER"
+	@exec $(O)/attentiond --listen 127.0.0.1:$(PORT) $(ARGS)
+
+test: ## set up, then run what gives confidence (a few minutes)
+	@tools/setup test
+	+@tools/run-parts tests/parts.txt test
+
+test-all: ## the parts of `make test` and the long ones
+	@tools/setup all
+	+@tools/run-parts tests/parts.txt test all
+
+lint: ## layering, style, formats, linters, and that generated files are up to date
+	@tools/setup lint
+	+@tools/run-parts tests/parts.txt lint
 
 tests: $(TESTS)
 
-unit: $(TESTS) ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for another build)
+unit: ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for another build)
 	@test -n "$(TESTS)" || { echo "make unit: there are no tests under tests/unit" >&2; exit 1; }
-	@failed=0; for t in $(TESTS); do $$t || failed=1; done; exit $$failed
+	+@$(parallel) tests
+	@failed=0; for t in $(TESTS); do $(SANITIZE) $$t || failed=1; done; exit $$failed
 
+e2e: ## build the daemon and test it over HTTP (VARIANT=..., PYTEST_ARGS='-k name')
+	+@$(parallel) $(DAEMON)
+	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e $(PYTEST_ARGS)
+
+bench: ## build the benchmarks and run them in order (BENCH='numbers kernels' for some)
+	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
+	+@$(parallel) $(BENCHES) $(DAEMON)
+	@for b in $(if $(BENCH),$(BENCH:%=$(BUILD)/bench/%),$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
+
+# ---- linking ----
 $(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)
 	$(call say,LINK)$(link) -o $@ $^ $(LIBS_SERVER) $(LIBS_CORE) $(LDLIBS)
 
@@ -128,8 +194,10 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 	@mkdir -p $(@D)
 	$(call say,CC)$(compile) -c -o $@ $<
 
-$(BUILD)/obj/core/kernels/%_avx2.o: private ISA := -mavx2 -mfma -mf16c
-$(BUILD)/obj/core/kernels/%_avx512.o: private ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+# libattention.a may end up in somebody's shared library.
+$(BUILD)/obj/core/%.o: private PIC := -fPIC -fno-semantic-interposition
+$(BUILD)/obj/core/kernels/%_avx2.o: private ISA := $(AVX2)
+$(BUILD)/obj/core/kernels/%_avx512.o: private ISA := $(AVX512)
 $(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/server/number%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
@@ -161,14 +229,23 @@ $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 	@mkdir -p $(@D)
 	$(call say,LINK)$(link) -o $@ $^ $(LDLIBS)
 
-setup: ## install what building and testing need (Debian packages, a virtual environment)
-	tools/setup test
+# ---- formats ----
+C_FILES = $(shell git ls-files '*.c' '*.h')
+
+format: ## format every C file in place
+	$(CLANG_FORMAT) -i $(C_FILES)
+
+check-format: ## fail when a C file is not as `make format` leaves it
+	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
+
+setup: ## install everything that building, testing and linting need
+	tools/setup all
 
 clean: ## remove everything built here (build/venv stays; rm -rf build removes it too)
 	find $(O) -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
