@@ -67,7 +67,7 @@ void config_place(const struct attn_config *config, const struct config_option *
 
 bool config_set(struct attn_config *config, const struct config_option *option, const char *text,
                 struct config_origin origin, struct config_error *error) {
-    struct config_phrase phrase;
+    struct config_phrase phrase = {""};
     if (config_types[option->type].parse(option, text, config_field(config, option), &phrase)) {
         config->origin[option - config_options] = origin;
         return true;
@@ -85,7 +85,7 @@ bool config_set(struct attn_config *config, const struct config_option *option, 
 static void set_defaults(struct attn_config *config) {
     memset(config, 0, sizeof *config);
     for (size_t i = 0; i < CONFIG_ID_COUNT; i++) {
-        struct config_error error;
+        struct config_error error = {""};
         const bool set = config_set(config, &config_options[i], config_options[i].def,
                                     (struct config_origin){CONFIG_DEFAULT, 0}, &error);
         assert(set);

@@ -109,7 +109,7 @@ static bool read_lines(struct attn_config *config, struct reader *reader, const 
 }
 
 bool config_read_file(struct attn_config *config, const char *path, struct config_error *error) {
-    struct reader reader;
+    struct reader reader = {.text = ""};
     if (path[0] == '\0')
         return config_fail(error, "the name of the configuration file is empty; name a file or "
                                   "leave --config and ATTENTIOND_CONFIG out.");

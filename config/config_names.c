@@ -79,7 +79,9 @@ static size_t least(size_t a, size_t b, size_t c) {
 
 /* Letters alike whatever the spelling: case and the separator do not count as mistakes. */
 static char folded(char c) {
-    return c == '-' ? '_' : (char)tolower((unsigned char)c);
+    if (c == '-')
+        return '_';
+    return (char)tolower((unsigned char)c);
 }
 
 /* Levenshtein distance, one row of its table at a time. */

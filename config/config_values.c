@@ -140,7 +140,7 @@ static bool scan_number(const struct number_kind *kind, const char *text, uint64
 
 /* A bound from options.def, which the project's own tests hold to be right. */
 static uint64_t bound(const struct number_kind *kind, const char *text) {
-    struct config_phrase phrase;
+    struct config_phrase phrase = {""};
     uint64_t value = 0;
     const bool scanned = scan_number(kind, text, &value, &phrase);
     assert(scanned);
