@@ -36,7 +36,8 @@ HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 OPT_release := -O2 -g $(HARDEN)
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address -fno-omit-frame-pointer
-OPT_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+# gcc's instrumentation rewrites expressions and then warns about its own conversions.
+OPT_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all -Wno-conversion -Wno-sign-conversion
 OPT_tsan := -O1 -g -fsanitize=thread
 OPT_coverage := -O0 -g --coverage
 LINK_release := -Wl,-z,relro,-z,now

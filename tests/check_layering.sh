@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Proves that includes point one way (server -> core -> core/kernels), that each outside library has
+# its few users, and by its symbols that libattention.a knows no HTTP, JSON, environment or logging
+# and keeps no mutable globals. Run it from the project's root, with the archive as argument.
+set -u
+
+archive=${1:-build/release/libattention.a}
+faults=0
+
+fault() {
+    printf '%s\n' "$1" >&2
+    faults=$((faults + 1))
+}
+
+includes() {
+    git ls-files -- '*.c' '*.h' | xargs grep -nE '^[[:space:]]*#[[:space:]]*include' |
+        sed -E 's/^([^:]+):([0-9]+):[^"<]*["<]([^">]+)[">].*/\1 \2 \3/'
+}
+
+# Each rule prints the includes that break it: FILES and HEADER are patterns of whole paths.
+rule() {
+    found=$(includes | awk -v files="^($2)\$" -v header="^($3)\$" "$1"' { print $1 ":" $2 ": includes " $3 }')
+    [ -z "$found" ] || fault "$found
+  ($4)"
+}
+# shellcheck disable=SC2016 # these are awk's variables
+may_include() { rule '$3 ~ header && $1 !~ files' "$2" "$1" "$3"; }
+# shellcheck disable=SC2016
+never_includes() { rule '$1 ~ files && $3 ~ header' "$1" "$2" "$3"; }
+# shellcheck disable=SC2016
+only_includes() { rule '$1 ~ files && $3 ~ /^(core|config|server|bench|tests|tools)\// && $3 !~ header' "$1" "$2" "$3"; }
+
+checkers='tests/.*|bench/.*'
+may_include 'microhttpd.h' "server/http_[a-z_]*[.]c|$checkers" 'libmicrohttpd belongs to server/http_*.c'
+may_include 'jansson.h' "server/(codec|json|options)[a-z_]*[.][ch]|$checkers" \
+    'jansson belongs to server/codec_*, json_* and options*'
+may_include 'cblas.h|openblas_config.h' "core/kernels/blas[.]c|$checkers" 'CBLAS belongs to core/kernels/blas.c'
+may_include 'check.h' 'tests/.*' 'libcheck belongs to the tests'
+may_include 'config/.*' 'config/.*|server/main[.]c|tests/.*|tools/.*' 'only server/main.c is given the configuration'
+may_include 'server/.*' "server/.*|$checkers" 'nothing below the server knows it'
+may_include 'tests/.*' "$checkers" 'the product does not know its tests'
+never_includes 'server/codec.*' 'core/plan.h|core/kernels/.*' 'codecs see requests and results, never plans or kernels'
+never_includes 'server/.*|config/.*' 'core/kernels/.*' 'kernels are behind core'
+only_includes 'core/.*' 'core/.*' 'core includes core alone'
+only_includes 'config/.*' 'config/.*|core/checked[.]h' 'config includes config alone'
+
+# The names that core may not need; its errors are statuses and its text goes into buffers.
+forbidden='MHD_|json_|getenv|secure_getenv|setenv|(__)?v?f?printf(_chk)?$|f?puts$|f?putc|perror|syslog|exit$|abort$|signal$'
+if [ -f "$archive" ]; then
+    found=$(nm -A --undefined-only "$archive" 2>/dev/null | awk -v names="^($forbidden)" '$NF ~ names')
+    [ -z "$found" ] || fault "$found
+  (core needs none of HTTP, JSON, environment, output or exit)"
+    found=$(objdump -t "$archive" | awk '/^[^ ]+[.]o:/ { file = $1 }
+        ($4 == ".data" || $4 == ".bss" || $3 == ".data" || $3 == ".bss") && $(NF-1) !~ /^0+$/ { print file, $NF }')
+    [ -z "$found" ] || fault "$found
+  (core keeps no mutable globals)"
+else
+    fault "$archive is not there: run 'make build' first"
+fi
+
+[ "$faults" -eq 0 ] && echo 'layering: includes and symbols are as they should be'
+exit $((faults > 0))
