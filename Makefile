@@ -61,7 +61,7 @@ LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd
 LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
 
 PIC := -fPIE
-compile = $(CC) $(LANGUAGE) $(PIC) $(WARN) $(OPT) $(ISA) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+compile = $(CC) $(LANGUAGE) $(PIC) $(WARN) $(OPT) $(call isa,$<) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 link = $(CC) -pthread -pie $(OPT) $(LINK_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
 parallel = $(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 ifeq ($(V),0)
@@ -72,6 +72,7 @@ endif
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 AVX2 := -mavx2 -mfma -mf16c
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl $(AVX2)
+isa = $(if $(filter %_avx2.c,$(1)),$(AVX2))$(if $(filter %_avx512.c,$(1)),$(AVX512))
 OTHER_ISA := $(if $(filter x86_64,$(MACHINE)),,%_avx2.c %_avx512.c)
 CORE_SRC := $(filter-out $(OTHER_ISA),$(wildcard core/*.c core/kernels/*.c))
 CONFIG_SRC := $(wildcard config/*.c)
@@ -99,7 +100,7 @@ SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
 .PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e bench format check-format \
-        generate clean help setup have-packages FORCE
+        syntax tidy cppcheck shellcheck generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -197,8 +198,6 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 
 # libattention.a may end up in somebody's shared library.
 $(BUILD)/obj/core/%.o: private PIC := -fPIC -fno-semantic-interposition
-$(BUILD)/obj/core/kernels/%_avx2.o: private ISA := $(AVX2)
-$(BUILD)/obj/core/kernels/%_avx512.o: private ISA := $(AVX512)
 $(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/server/number%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
@@ -230,14 +229,33 @@ $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 	@mkdir -p $(@D)
 	$(call say,LINK)$(link) -o $@ $^ $(LDLIBS)
 
-# ---- formats ----
+# ---- formats and linters ----
 C_FILES = $(shell git ls-files '*.c' '*.h')
+C_CHECKED = $(filter-out $(OTHER_ISA:%=core/kernels/%),$(filter %.c,$(C_FILES)))
+SCRIPTS = $(shell git ls-files | xargs awk 'FNR == 1 && /^\#!.*sh$$/ { print FILENAME } { nextfile }')
+checking = $(LANGUAGE) $(WARN) $(call isa,$<) $(PKG_CFLAGS) -I$(BUILD)/gen
 
 format: ## format every C file in place
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 check-format: ## fail when a C file is not as `make format` leaves it
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
+
+syntax: $(C_CHECKED:%=$(BUILD)/syntax/%) ## compile every C file with clang's warnings, writing nothing
+tidy: $(C_CHECKED:%=$(BUILD)/tidy/%) ## run clang-tidy over every C file
+$(BUILD)/syntax/%.c: %.c $(BUILD)/gen/number_powers.inc FORCE
+	@$(CLANG) -fsyntax-only $(checking) $<
+$(BUILD)/tidy/%.c: %.c $(BUILD)/gen/number_powers.inc FORCE
+	@mkdir -p $(@D)
+	@$(CLANG_TIDY) --quiet $< -- $(checking) >$@.log 2>&1 || { cat $@.log; exit 1; }
+
+cppcheck:
+	cppcheck -q -j$(JOBS) --std=c11 --enable=warning,performance,portability --inline-suppr \
+	    --error-exitcode=1 --suppress=missingIncludeSystem -D_GNU_SOURCE -I. -I$(BUILD)/gen \
+	    $(filter-out tests/%,$(C_CHECKED))
+
+shellcheck:
+	shellcheck $(SCRIPTS)
 
 setup: ## install everything that building, testing and linting need
 	tools/setup all
