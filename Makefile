@@ -100,7 +100,7 @@ SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
 .PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e bench format check-format \
-        syntax tidy cppcheck shellcheck generate clean help setup have-packages FORCE
+        syntax tidy cppcheck shellcheck install uninstall generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -228,6 +228,34 @@ generate: $(BUILD)/tools/config_docs ## write the files made from config/options
 $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 	@mkdir -p $(@D)
 	$(call say,LINK)$(link) -o $@ $^ $(LDLIBS)
+
+# ---- installing ----
+# The headers lie under attention/ as they lie here, so that their own "core/..." includes resolve;
+# attention/attention.h leads to them. libattention is static: Requires and Libs hold all it needs.
+INSTALL ?= install
+HEADERS = $(sort $(filter core/%,$(shell $(CC) $(LANGUAGE) -MM core/attention.h)))
+dest = $(DESTDIR)$(1)
+CONF = $(call dest,$(sysconfdir))/attentiond/attentiond.conf
+
+install: $(DAEMON) $(CORE) ## install the daemon, library, headers, man page and example file (PREFIX, DESTDIR)
+	$(INSTALL) -D -m 755 $(DAEMON) $(call dest,$(bindir))/attentiond
+	$(INSTALL) -D -m 644 $(CORE) $(call dest,$(libdir))/libattention.a
+	for h in $(HEADERS); do \
+	    $(INSTALL) -D -m 644 $$h $(call dest,$(includedir))/attention/$$h || exit 1; done
+	printf '#include "core/attention.h"\n' > $(call dest,$(includedir))/attention/attention.h
+	$(INSTALL) -d $(call dest,$(libdir))/pkgconfig
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
+	    -e 's|@version@|$(VERSION)|' core/libattention.pc.in \
+	    > $(call dest,$(libdir))/pkgconfig/libattention.pc
+	$(INSTALL) -D -m 644 docs/attentiond.1 $(call dest,$(mandir))/man1/attentiond.1
+	test -e $(CONF) || $(INSTALL) -D -m 644 config/attentiond.conf $(CONF)
+
+uninstall: ## remove what install put there; a configuration that was changed stays
+	rm -f $(call dest,$(bindir))/attentiond $(call dest,$(libdir))/libattention.a \
+	    $(call dest,$(libdir))/pkgconfig/libattention.pc $(call dest,$(mandir))/man1/attentiond.1
+	rm -rf $(call dest,$(includedir))/attention
+	if cmp -s config/attentiond.conf $(CONF); then rm -f $(CONF); fi
+	-rmdir $(dir $(CONF)) 2>/dev/null
 
 # ---- formats and linters ----
 C_FILES = $(shell git ls-files '*.c' '*.h')

@@ -27,7 +27,7 @@ LONG_FILES = set()
 # Brackets keep these patterns from matching themselves.
 FORBIDDEN = [
     (re.compile(r"\bTO[D]O\b|\bFIX[M]E\b|\bXX[X]\b"), "a note to self: do it, or file it"),
-    (re.compile(r"[n]ot (yet )?implemented|[f]or now\b", re.I), "a promise: keep it or leave it out"),
+    (re.compile(r"[n]ot (yet )?implemented|[f]or now\b", re.I), "a promise: keep it or drop it"),
     (re.compile(r"(?<![\w./$-])/([w]ork|[r]oot|home/\w+)/"), "a path of one machine"),
     (re.compile(r"(registry\.npmjs|pypi|pythonhosted|deb\.debian|crates|proxy\.golang)\.(org|io)"),
      "the host of a package registry"),
@@ -35,8 +35,8 @@ FORBIDDEN = [
 
 
 def tracked_files():
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    paths = [ROOT / name for name in listing.stdout.decode().split("\0") if name]
+    listing = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+    paths = [ROOT / name for name in listing.split("\0") if name]
     return [path for path in paths if path.is_file() and not path.is_symlink()]
 
 
