@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 static enum number_result open_array(struct number_walk *walk) {
     if (walk->rank != 0 && walk->depth == walk->rank)
@@ -119,9 +120,9 @@ void number_fault_pointer(const struct number_fault *fault, char out[NUMBER_POIN
 }
 
 enum number_result number_parse_double(const char *text, size_t length, double *value) {
-    const char *p = text;
     struct number_decimal decimal;
-    if (!number_scan(&p, text + length, &decimal) || p != text + length)
+    const char *const end = number_scan(text, text + length, &decimal);
+    if (!decimal.valid || end != text + length)
         return NUMBER_MALFORMED;
     uint64_t bits;
     const enum number_result result = number_round(&decimal, NUMBER_F64, &bits);

@@ -7,6 +7,7 @@
 #ifndef SERVER_NUMBER_POWERS_H
 #define SERVER_NUMBER_POWERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 __extension__ typedef unsigned __int128 number_uint128;
@@ -18,6 +19,10 @@ struct number_power {
 };
 
 extern const struct number_power number_powers[NUMBER_POWER_LAST - NUMBER_POWER_FIRST + 1];
+
+static inline bool number_power_is_exact(int q) {
+    return q >= 0 && q <= NUMBER_POWER_EXACT;
+}
 
 /* floor(log2(10^q)) for |q| <= 1233: 1741647 / 2^19 is log2(10) rounded down far enough. */
 static inline int number_power_exponent(int q) {

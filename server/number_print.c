@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are stored low byte first");
+
 /* digits * 10^exponent, at most 17 digits. */
 struct shortest {
     uint64_t digits;
@@ -30,8 +32,8 @@ static uint64_t multiply_to_odd(struct number_power power, uint64_t factor) {
 
 static struct number_power power_rounded_up(int q) {
     struct number_power power = number_powers[q - NUMBER_POWER_FIRST];
-    power.low += q < 0 || q > NUMBER_POWER_EXACT;
-    power.high += power.low == 0 && (q < 0 || q > NUMBER_POWER_EXACT);
+    power.low += !number_power_is_exact(q);
+    power.high += power.low == 0 && !number_power_is_exact(q);
     return power;
 }
 
@@ -74,9 +76,6 @@ static uint64_t split_digits(uint32_t value) {
 }
 
 static void store_word(char *out, uint64_t word) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
     memcpy(out, &word, sizeof word);
 }
 
@@ -255,9 +254,6 @@ static inline __attribute__((always_inline)) uint64_t load(const char *values, s
                                                            enum number_type type) {
     uint64_t bits = 0;
     memcpy(&bits, values + n * sizes[type].size, sizes[type].size);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    bits >>= 64 - 8 * sizes[type].size;
-#endif
     return bits;
 }
 

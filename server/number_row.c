@@ -6,11 +6,11 @@
  */
 #include "server/number_row.h"
 #include "server/number_decimal.h"
-#include "server/number_format.h"
+#include "server/number_round.h"
 
-#include <float.h>
+#include <string.h>
 
-_Static_assert(FLT_EVAL_METHOD == 0, "the exact double path needs plain IEEE 754 arithmetic");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are taken low byte first");
 
 static inline bool starts_number(unsigned char c) {
     return c == '-' || number_is_digit(c);
@@ -79,49 +79,7 @@ scan_other(const char **p, const char *end, enum number_type type, uint64_t *bit
     return NUMBER_MALFORMED;
 }
 
-/*
- * The nearest double where one correctly rounded operation gives it (W. D. Clinger, "How to read
- * floating point numbers accurately", PLDI 1990): mantissa and power of ten are both exact.
- */
-static inline bool exact_double(const struct number_decimal *decimal, double *value) {
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    if (decimal->mantissa > UINT64_C(1) << 53 || decimal->exponent < -22 ||
-        decimal->exponent > 22 || decimal->truncated)
-        return false;
-    const double mantissa = (double)(int64_t)decimal->mantissa;
-    const double magnitude = decimal->exponent < 0 ? mantissa / power[-decimal->exponent]
-                                                   : mantissa * power[decimal->exponent];
-    *value = decimal->negative ? -magnitude : magnitude;
-    return true;
-}
-
-static inline enum number_result convert_f32(const struct number_decimal *decimal, uint64_t *bits) {
-    double wide;
-    if (exact_double(decimal, &wide)) {
-        memcpy(bits, &wide, sizeof wide);
-        /* Rounding twice goes wrong only where the first result is halfway between floats. */
-        if ((*bits & 0x1fffffff) != 0x10000000) {
-            const float value = (float)wide;
-            uint32_t narrow;
-            memcpy(&narrow, &value, sizeof narrow);
-            *bits = narrow;
-            return NUMBER_OK;
-        }
-    }
-    return number_round(decimal, NUMBER_F32, bits);
-}
-
-static inline enum number_result convert_f64(const struct number_decimal *decimal, uint64_t *bits) {
-    double value;
-    if (!exact_double(decimal, &value))
-        return number_round(decimal, NUMBER_F64, bits);
-    memcpy(bits, &value, sizeof value);
-    return NUMBER_OK;
-}
-
-static inline enum number_result convert_i64(const struct number_decimal *decimal, uint64_t *bits) {
+static enum number_result convert_i64(const struct number_decimal *decimal, uint64_t *bits) {
     if (!decimal->integer)
         return NUMBER_WRONG_TYPE;
     const uint64_t limit = (uint64_t)INT64_MAX + decimal->negative;
@@ -131,21 +89,16 @@ static inline enum number_result convert_i64(const struct number_decimal *decima
     return NUMBER_OK;
 }
 
-static inline enum number_result convert_bool(const struct number_decimal *decimal,
-                                              uint64_t *bits) {
+static enum number_result convert_bool(const struct number_decimal *decimal, uint64_t *bits) {
     if (!decimal->integer || decimal->negative || decimal->mantissa > 1 || decimal->exponent != 0)
         return NUMBER_WRONG_TYPE;
     *bits = decimal->mantissa;
     return NUMBER_OK;
 }
 
-static inline __attribute__((always_inline)) enum number_result
-convert(const struct number_decimal *decimal, enum number_type type, uint64_t *bits) {
+static enum number_result convert(const struct number_decimal *decimal, enum number_type type,
+                                  uint64_t *bits) {
     switch (type) {
-    case NUMBER_F32:
-        return convert_f32(decimal, bits);
-    case NUMBER_F64:
-        return convert_f64(decimal, bits);
     case NUMBER_I64:
         return convert_i64(decimal, bits);
     case NUMBER_BOOL:
@@ -153,6 +106,155 @@ convert(const struct number_decimal *decimal, enum number_type type, uint64_t *b
     default:
         return number_round(decimal, type, bits);
     }
+}
+
+/* What an element parsed to, and the byte after it or at its fault. */
+struct element {
+    const char *at;
+    uint64_t bits;
+    enum number_result result;
+};
+
+/* Parses any element. */
+static __attribute__((noinline)) struct element parse_element(const char *p, const char *end,
+                                                              enum number_type type) {
+    struct element element = {p, 0, NUMBER_OK};
+    if (!starts_number(number_peek(p, end))) {
+        element.result = scan_other(&element.at, end, type, &element.bits);
+        return element;
+    }
+    struct number_decimal decimal;
+    const char *const after = number_scan(p, end, &decimal);
+    element.result = decimal.valid ? convert(&decimal, type, &element.bits) : NUMBER_MALFORMED;
+    if (element.result == NUMBER_OK || element.result == NUMBER_MALFORMED)
+        element.at = after;
+    return element;
+}
+
+/*
+ * A number without exponent, of at most 8 digits before the point and 23 after it. Scanning one
+ * touches less than PLAIN_REACH bytes, which spares a check of the end at every byte.
+ */
+enum { PLAIN_REACH = 64 };
+struct plain {
+    uint64_t mantissa; /* of all digits, modulo 2^64 */
+    int fraction;      /* how many of them are after the point */
+    bool negative, integer;
+};
+
+/* Eight bytes with the first in the least significant place, '0' taken off each. */
+static inline uint64_t load_digits(const char *p) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word ^ UINT64_C(0x3030303030303030);
+}
+
+/* The number eight digit values make, the most significant in the lowest byte. */
+static inline uint64_t join_digits(uint64_t digits) {
+    const uint64_t mask = UINT64_C(0x000000ff000000ff);
+    const uint64_t pairs = digits * 10 + (digits >> 8);
+    return ((pairs & mask) * (100 + (UINT64_C(1000000) << 32)) +
+            (pairs >> 16 & mask) * (1 + (UINT64_C(10000) << 32))) >>
+           32;
+}
+
+/* Bit 7 of the first byte that is no digit is set; carries spoil only the bytes after it. */
+static inline uint64_t mark_others(uint64_t digits) {
+    return ((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080);
+}
+
+/* Appends the digits before the first mark to *mantissa and returns how many those are. */
+static inline int append_digits(uint64_t *mantissa, uint64_t digits, uint64_t others) {
+    static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+    const int count = __builtin_ctzll(others) >> 3;
+    *mantissa = *mantissa * power[count] + join_digits(digits << (56 - 8 * count) << 8);
+    return count;
+}
+
+/* The digits after the point; returns where they end, or NULL after 24 of them. */
+static inline const char *scan_fraction(const char *p, uint64_t *mantissa) {
+    for (int word = 0; word < 3; word++) {
+        const uint64_t digits = load_digits(p);
+        const uint64_t others = mark_others(digits);
+        if (others != 0)
+            return p + append_digits(mantissa, digits, others);
+        *mantissa = *mantissa * 100000000 + join_digits(digits);
+        p += 8;
+    }
+    return NULL;
+}
+
+/* Returns where the number at p ends, or NULL when it is not plain (which may be a fault). */
+static inline const char *scan_plain(const char *p, struct plain *plain) {
+    plain->negative = *p == '-';
+    p += plain->negative;
+    const char *const first = p;
+    plain->mantissa = (unsigned char)(*p++ - '0');
+    plain->fraction = 0;
+    if (plain->mantissa > 9)
+        return NULL;
+    if (*p != '.') {
+        const uint64_t digits = load_digits(p);
+        const uint64_t others = mark_others(digits);
+        if (others == 0 || (plain->mantissa == 0 && (others & 0x80) == 0))
+            return NULL;
+        p += append_digits(&plain->mantissa, digits, others);
+    }
+    plain->integer = *p != '.';
+    if (!plain->integer) {
+        const char *const point = p;
+        p = scan_fraction(p + 1, &plain->mantissa);
+        if (p == NULL || p == point + 1 || p - first > NUMBER_MANTISSA_DIGITS + 1)
+            return NULL;
+        plain->fraction = (int)(p - point - 1);
+    }
+    return *p == ',' || *p == ']' || *p == ' ' || *p == '\n' ? p : NULL;
+}
+
+/*
+ * The nearest double where one correctly rounded operation gives it (W. D. Clinger, "How to read
+ * floating point numbers accurately", PLDI 1990): mantissa and power of ten are both exact.
+ */
+static inline bool divide_exactly(const struct plain *plain, double *value) {
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23};
+    *value = (double)(int64_t)plain->mantissa / power[plain->fraction];
+    return plain->mantissa <= UINT64_C(1) << 53 && plain->fraction <= 22;
+}
+
+static inline bool round_to_f32(const struct plain *plain, uint64_t *bits) {
+    double wide;
+    if (!divide_exactly(plain, &wide))
+        return false;
+    memcpy(bits, &wide, sizeof wide);
+    /* Rounding a second time goes wrong only from a point halfway between two floats. */
+    if ((*bits & 0x1fffffff) == 0x10000000)
+        return false;
+    const float value = (float)wide;
+    uint32_t narrow;
+    memcpy(&narrow, &value, sizeof narrow);
+    *bits = narrow;
+    return true;
+}
+
+/* False for what parse_element() must see to. */
+static inline __attribute__((always_inline)) bool
+convert_plain(const struct plain *plain, const enum number_type type, uint64_t *bits) {
+    if (type == NUMBER_I64) {
+        *bits = plain->negative ? 0 - plain->mantissa : plain->mantissa;
+        return plain->integer;
+    }
+    if (type == NUMBER_BOOL) {
+        *bits = plain->mantissa;
+        return plain->integer && !plain->negative && plain->mantissa <= 1;
+    }
+    const struct number_format *const format = &number_formats[type];
+    if (!(type == NUMBER_F32 && round_to_f32(plain, bits)) &&
+        !number_round_fast(format, plain->mantissa, -plain->fraction, bits))
+        return false;
+    *bits |= (uint64_t)plain->negative << format->sign_bit;
+    return true;
 }
 
 static inline __attribute__((always_inline)) size_t size_of(enum number_type type) {
@@ -169,40 +271,13 @@ static inline __attribute__((always_inline)) size_t size_of(enum number_type typ
     }
 }
 
-/* The low bytes of bits into element n of out; a constant type makes it one store. */
-static inline __attribute__((always_inline)) void store(char *out, size_t n, enum number_type type,
-                                                        uint64_t bits) {
-    const size_t size = size_of(type);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    bits <<= 64 - 8 * size;
-#endif
-    memcpy(out + n * size, &bits, size);
-}
-
-/* Reads one element at *p; on failure *p is at the fault. */
-static inline __attribute__((always_inline)) enum number_result
-parse_element(const char **p, const char *end, enum number_type type, uint64_t *bits) {
-    if (!starts_number(number_peek(*p, end)))
-        return scan_other(p, end, type, bits);
-    const char *const start = *p;
-    struct number_decimal decimal;
-    if (!number_scan(p, end, &decimal))
-        return NUMBER_MALFORMED;
-    const enum number_result result = convert(&decimal, type, bits);
-    if (result != NUMBER_OK)
-        *p = start;
-    return result;
-}
-
 /* The element there is no room for: too many, unless it has a fault of its own. */
-static enum number_result judge_surplus(const char **p, const char *end, enum number_type type) {
-    const char *at = *p;
-    uint64_t bits;
-    const enum number_result result = parse_element(&at, end, type, &bits);
-    if (result == NUMBER_OK)
+static enum number_result judge_surplus(struct number_walk *walk) {
+    const struct element element = parse_element(walk->at, walk->end, walk->type);
+    if (element.result == NUMBER_OK)
         return NUMBER_TOO_MANY;
-    *p = at;
-    return result;
+    walk->at = element.at;
+    return element.result;
 }
 
 static inline __attribute__((always_inline)) enum number_result
@@ -214,23 +289,33 @@ parse_row_as(struct number_walk *walk, const enum number_type type) {
     enum number_result result = NUMBER_TOO_MANY;
     size_t n = 0;
     while (n < room) {
+        struct plain plain;
         uint64_t bits;
-        result = parse_element(&p, end, type, &bits);
-        if (result != NUMBER_OK)
+        const char *after = end - p < PLAIN_REACH ? NULL : scan_plain(p, &plain);
+        if (after == NULL || !convert_plain(&plain, type, &bits)) {
+            const struct element element = parse_element(p, end, type);
+            after = element.at;
+            bits = element.bits;
+            result = element.result;
+            if (result != NUMBER_OK) {
+                p = after;
+                break;
+            }
+        }
+        memcpy(out + n * size_of(type), &bits, size_of(type));
+        n++;
+        p = number_skip_space(after, end);
+        if (number_peek(p, end) != ',') {
+            result = NUMBER_OK;
             break;
-        store(out, n++, type, bits);
-        p = number_skip_space(p, end);
-        if (number_peek(p, end) != ',')
-            break;
+        }
         p = number_skip_space(p + 1, end);
         result = NUMBER_TOO_MANY;
     }
-    if (result == NUMBER_TOO_MANY)
-        result = judge_surplus(&p, end, type);
     walk->at = p;
     walk->count[walk->depth - 1] = n;
     walk->stored += n;
-    return result;
+    return result == NUMBER_TOO_MANY ? judge_surplus(walk) : result;
 }
 
 enum number_result number_parse_row(struct number_walk *walk) {
@@ -251,6 +336,6 @@ enum number_result number_parse_row(struct number_walk *walk) {
 }
 
 enum number_result number_judge_misplaced(struct number_walk *walk) {
-    const enum number_result result = judge_surplus(&walk->at, walk->end, walk->type);
+    const enum number_result result = judge_surplus(walk);
     return result == NUMBER_TOO_MANY ? NUMBER_RAGGED : result;
 }

@@ -98,11 +98,7 @@ static const struct refusal refusals[] = {
     {NUMBER_BOOL, "[null]", NUMBER_WRONG_TYPE, 1, "/0"},
 };
 
-START_TEST(a_fault_is_named_and_placed) {
-    const struct refusal *refusal = &refusals[_i];
-    struct guard_page guard = guard_page_create(ROOM);
-    const size_t length = strlen(refusal->text);
-    const char *text = guard_page_copy(&guard, refusal->text, length);
+static void expect_refusal(const struct refusal *refusal, const char *text, size_t length) {
     double out[ROOM];
     struct number_array_shape shape;
     struct number_fault fault = {SIZE_MAX, -1, {0}};
@@ -115,7 +111,20 @@ START_TEST(a_fault_is_named_and_placed) {
     ck_assert_msg(fault.offset == refusal->offset && strcmp(pointer, refusal->pointer) == 0,
                   "%s faulted at %zu %s, expected %zu %s", refusal->text, fault.offset, pointer,
                   refusal->offset, refusal->pointer);
+}
+
+START_TEST(a_fault_is_named_and_placed) {
+    const struct refusal *refusal = &refusals[_i];
+    struct guard_page guard = guard_page_create(ROOM);
+    const size_t length = strlen(refusal->text);
+    expect_refusal(refusal, guard_page_copy(&guard, refusal->text, length), length);
     guard_page_free(&guard);
+    /* Followed by enough text for the fast scanner; where the end itself is no fault. */
+    if (refusal->offset == length)
+        return;
+    char padded[2 * ROOM + 1];
+    const int padded_length = snprintf(padded, sizeof padded, "%-*s", 2 * ROOM, refusal->text);
+    expect_refusal(refusal, padded, (size_t)padded_length);
 }
 END_TEST
 
@@ -161,6 +170,25 @@ START_TEST(values_are_stored_in_c_order) {
     ck_assert(out[0] == 1 && out[1] == -2.5 && out[2] == 300);
     ck_assert(isnan(out[3]) && out[4] == INFINITY && out[5] == -INFINITY);
     ck_assert(out[6] == 0 && signbit(out[6]) && signbit(out[7]) && !signbit(out[8]));
+}
+END_TEST
+
+/* The same array at every distance from the end of a text, across both scanners. */
+START_TEST(the_distance_to_the_end_does_not_matter) {
+    const char text[] = "[1,-2.5 ,0.125, 12345678,123456789,1.5e3,-0.0,true]";
+    const double expected[] = {1, -2.5, 0.125, 12345678, 123456789, 1500, -0.0};
+    for (int space = 0; space < 200; space++) {
+        char padded[sizeof text + 200];
+        double out[8];
+        struct number_array_shape shape;
+        struct number_fault fault;
+        const int length =
+            snprintf(padded, sizeof padded, "%.*s%*s]", (int)strlen(text) - 6, text, space, "");
+        ck_assert_int_eq(number_array_parse_f64(padded, (size_t)length, out, 8, &shape, &fault),
+                         NUMBER_OK);
+        ck_assert_uint_eq(shape.shape[0], 7);
+        ck_assert_mem_eq(out, expected, sizeof expected);
+    }
 }
 END_TEST
 
@@ -277,6 +305,7 @@ static Suite *number_parse_suite(void) {
     tcase_add_loop_test(tests, a_rectangle_gives_its_shape, 0,
                         sizeof shaped_texts / sizeof shaped_texts[0]);
     tcase_add_test(tests, values_are_stored_in_c_order);
+    tcase_add_test(tests, the_distance_to_the_end_does_not_matter);
     tcase_add_test(tests, half_types_know_the_non_finite_names);
     tcase_add_test(tests, whole_numbers_keep_all_64_bits);
     tcase_add_test(tests, booleans_are_words_or_digits);

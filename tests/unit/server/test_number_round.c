@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_ROOM = 2048, BATCH = 1000 };
+enum { TEXT_ROOM = 2048, SPACE = 80 };
 
 /* The bits one number parses to, or those of infinity where it does not fit. */
 static uint64_t bits_of(enum number_type type, const char *number) {
@@ -23,18 +23,25 @@ static uint64_t bits_of(enum number_type type, const char *number) {
         [NUMBER_F16] = UINT64_C(0x7c00),
         [NUMBER_BF16] = UINT64_C(0x7f80),
     };
-    char text[TEXT_ROOM + 2];
-    uint64_t out = 0;
+    char text[TEXT_ROOM + SPACE + 2];
+    uint64_t out[2] = {0, 0};
     struct number_array_shape shape;
     struct number_fault fault;
-    const size_t length = (size_t)snprintf(text, sizeof text, "[%s]", number);
+    const size_t length = (size_t)snprintf(text, sizeof text, "[%s%*s]", number, SPACE, "");
+    /* With room after it a number may go through the fast scanner, without it never does. */
     const enum number_result result =
-        number_array_parse(type, text, length, &out, 1, &shape, &fault);
+        number_array_parse(type, text, length, &out[0], 1, &shape, &fault);
+    text[length - 1 - SPACE] = ']';
+    const enum number_result alone =
+        number_array_parse(type, text, length - SPACE, &out[1], 1, &shape, &fault);
+    if (result != alone || out[0] != out[1])
+        ck_abort_msg("type %d, %s: %#llx, but at the end of a text %#llx", (int)type, number,
+                     (unsigned long long)out[0], (unsigned long long)out[1]);
     if (result == NUMBER_RANGE || result == NUMBER_TOO_LARGE)
         return infinity[type];
     if (result != NUMBER_OK) /* a ck_assert for each of millions would cost more than the test */
         ck_abort_msg("%s: result %d", number, (int)result);
-    return out;
+    return out[0];
 }
 
 static void expect(enum number_type type, const char *number, uint64_t expected) {
