@@ -12,30 +12,26 @@ struct status_row {
 };
 
 static const struct status_row STATUS_ROWS[ATTN_STATUS_COUNT] = {
-#define ATTN_STATUS(code, name, fault, sentence)                                                   \
+#define ATTN_STATUS(code, name, fault, sentence) \
     [ATTN_##code] = {name, sentence, ATTN_FAULT_##fault},
 #include "core/status.def"
 #undef ATTN_STATUS
 };
 
-const char *attn_status_name(enum attn_status status)
-{
+const char *attn_status_name(enum attn_status status) {
     return STATUS_ROWS[status].name;
 }
 
-const char *attn_status_sentence(enum attn_status status)
-{
+const char *attn_status_sentence(enum attn_status status) {
     return STATUS_ROWS[status].sentence;
 }
 
-enum attn_fault attn_status_fault(enum attn_status status)
-{
+enum attn_fault attn_status_fault(enum attn_status status) {
     return STATUS_ROWS[status].fault;
 }
 
 enum attn_status attn_fail(struct attn_error *error, enum attn_status status, const char *pointer,
-                           const char *format, ...)
-{
+                           const char *format, ...) {
     if (error->status != ATTN_OK)
         return error->status;
     error->status = status;

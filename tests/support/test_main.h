@@ -9,14 +9,13 @@
 #include <check.h>
 #include <stdlib.h>
 
-#define ATTN_TEST_MAIN(suite_function)                                                             \
-    int main(void)                                                                                 \
-    {                                                                                              \
-        SRunner *runner = srunner_create(suite_function());                                        \
-        srunner_run_all(runner, CK_ENV);                                                           \
-        const int failed = srunner_ntests_failed(runner);                                          \
-        srunner_free(runner);                                                                      \
-        return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;                                          \
+#define ATTN_TEST_MAIN(suite_function)                      \
+    int main(void) {                                        \
+        SRunner *runner = srunner_create(suite_function()); \
+        srunner_run_all(runner, CK_ENV);                    \
+        const int failed = srunner_ntests_failed(runner);   \
+        srunner_free(runner);                               \
+        return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;   \
     }
 
 #endif
