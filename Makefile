@@ -117,6 +117,7 @@ debug asan ubsan tsan: ## build that variant's daemon and unit tests under build
 # ---- what people run ----
 PORT ?= 8080
 ARGS ?=
+E2E ?= tests/e2e
 TRY = curl -s http://127.0.0.1:$(PORT)/v1/attention -H 'Content-Type: application/json' \
       -d '{"q":[[1,0],[0,1]],"k":[[1,0],[0,1]],"v":[[1,2],[3,4]],"weights":true}'
 define BANNER
@@ -156,9 +157,9 @@ unit: ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for anoth
 	+@$(parallel) tests
 	@failed=0; for t in $(TESTS); do $(SANITIZE) $$t || failed=1; done; exit $$failed
 
-e2e: ## build the daemon and test it over HTTP (VARIANT=..., PYTEST_ARGS='-k name')
+e2e: ## build the daemon and test it over HTTP (VARIANT=..., E2E=files, PYTEST_ARGS='-k name')
 	+@$(parallel) $(DAEMON)
-	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e $(PYTEST_ARGS)
+	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -p no:cacheprovider $(E2E) $(PYTEST_ARGS)
 
 bench: ## build the benchmarks and run them in order (BENCH='numbers kernels' for some)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
