@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every documented error, one folder each under tests/cases/invalid, word for word.
+
+error.json says status, type (the last part of the problem's type), detail (the sentence, or
+detail_matches where a part of it varies) and, where there are such, pointer, limit, headers, and `daemon`: the arguments of a daemon with lower limits.
+"""
+import json
+import re
+
+import pytest
+from support import folders
+from support.daemon import Daemon
+
+MEMBERS = {"type", "title", "status", "detail", "instance", "pointer", "limit"}
+# Nothing of the inside may show: names of the source, paths, addresses, libraries.
+INSIDE = re.compile(r"attn_|\bstruct\b|\.c:\d|0x[0-9a-f]{6}|/(usr|home|tmp|root)/|jansson|MHD|malloc")
+
+
+@pytest.fixture(scope="module")
+def limited():
+    """Daemons by their arguments, started when first asked for."""
+    running = {}
+
+    def get(arguments):
+        key = tuple(arguments)
+        if key not in running:
+            running[key] = Daemon(*key).__enter__()
+        return running[key].client
+
+    yield get
+    for daemon in running.values():
+        daemon.stop()
+
+
+@pytest.mark.parametrize("name", folders.names("invalid"))
+def test_refused(name, request):
+    folder = folders.CASES / "invalid" / name
+    expected = json.loads((folder / "error.json").read_text())
+    if "daemon" in expected:
+        client = request.getfixturevalue("limited")(expected["daemon"])
+    else:
+        client = request.getfixturevalue("client")
+    answer = folders.send(client, folder)
+    assert answer.status == expected["status"], answer.body[:500]
+    assert answer.headers["Content-Type"].split(";")[0] == "application/problem+json"
+    problem = answer.json
+    assert set(problem) <= MEMBERS
+    assert {"type", "title", "status", "detail", "instance"} <= set(problem)
+    assert problem["status"] == answer.status
+    assert problem["type"].rsplit("/", 1)[-1] == expected["type"]
+    if "detail_matches" in expected:
+        assert re.fullmatch(expected["detail_matches"], problem["detail"])
+    else:
+        assert problem["detail"] == expected["detail"]
+    for member in ("pointer", "limit"):
+        assert problem.get(member) == expected.get(member)
+    for header, value in expected.get("headers", {}).items():
+        assert answer.headers[header] == value
+    assert not INSIDE.search(answer.body.decode())
+
+
+@pytest.mark.parametrize("name", folders.names("invalid"))
+def test_the_daemon_goes_on(name, client):
+    """After each refusal, on the same connection, a good call."""
+    folder = folders.CASES / "invalid" / name
+    folders.send(client, folder)
+    answer = client.attention([[1.0]], [[1.0]], [[2.0]], wire="nested")
+    assert answer["output"].tolist() == [[2]]
