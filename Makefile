@@ -99,7 +99,7 @@ SANITIZE_ubsan := UBSAN_OPTIONS=print_stacktrace=1
 SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
-.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e bench format check-format \
+.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load bench format check-format \
         syntax tidy cppcheck shellcheck install uninstall generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -118,6 +118,7 @@ debug asan ubsan tsan: ## build that variant's daemon and unit tests under build
 PORT ?= 8080
 ARGS ?=
 E2E ?= tests/e2e
+LOAD ?=
 TRY = curl -s http://127.0.0.1:$(PORT)/v1/attention -H 'Content-Type: application/json' \
       -d '{"q":[[1,0],[0,1]],"k":[[1,0],[0,1]],"v":[[1,2],[3,4]],"weights":true}'
 define BANNER
@@ -160,6 +161,10 @@ unit: ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for anoth
 e2e: ## build the daemon and test it over HTTP (VARIANT=..., E2E=files, PYTEST_ARGS='-k name')
 	+@$(parallel) $(DAEMON)
 	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -p no:cacheprovider $(E2E) $(PYTEST_ARGS)
+
+load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requests N')
+	+@$(parallel) $(DAEMON)
+	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) tests/load.py $(LOAD)
 
 bench: ## build the benchmarks and run them in order (BENCH='numbers kernels' for some)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
