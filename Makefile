@@ -261,7 +261,7 @@ uninstall: ## remove what install put there; a configuration that was changed st
 	    $(call dest,$(libdir))/pkgconfig/libattention.pc $(call dest,$(mandir))/man1/attentiond.1
 	rm -rf $(call dest,$(includedir))/attention
 	if cmp -s config/attentiond.conf $(CONF); then rm -f $(CONF); fi
-	-rmdir $(dir $(CONF)) 2>/dev/null
+	@rmdir $(dir $(CONF)) 2>/dev/null || true
 
 # ---- formats and linters ----
 C_FILES = $(shell git ls-files '*.c' '*.h')
