@@ -64,7 +64,7 @@ PIC := -fPIE
 compile = $(CC) $(LANGUAGE) $(PIC) $(WARN) $(OPT) $(call isa,$<) $(PKG_CFLAGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 link = $(CC) -pthread -pie $(OPT) $(LINK_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
 parallel = $(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(JOBS))
-ifeq ($(V),0)
+ifeq ($(V)$(findstring s,$(firstword -$(MAKEFLAGS))),0)
 say = @printf '  %-4s %s\n' '$(1)' '$@';
 endif
 
