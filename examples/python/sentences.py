@@ -18,8 +18,10 @@ import numpy as np
 import tensorfile
 from minilm import HEADS, MiniLM, local_attention
 
-DEFAULT = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.",
-           "The team won the match.", "Which fruit ripens in autumn?", "Apples are harvested in fall."]
+DEFAULT = [
+    "The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.",
+    "The team won the match.", "Which fruit ripens in autumn?", "Apples are harvested in fall.",
+]
 TYPE = "application/vnd.safetensors"
 TOLERANCE = 1e-5
 
@@ -54,7 +56,7 @@ def arguments():
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="where attentiond listens")
     parser.add_argument("--local", action="store_true", help="compute without the service")
     parser.add_argument("--check", action="store_true",
-                        help=f"compute both ways and fail when they differ by more than {TOLERANCE}")
+                        help=f"compute both ways, fail when they differ by more than {TOLERANCE}")
     asked = parser.parse_args()
     if asked.sentences == ["-"]:
         asked.sentences = [line.strip() for line in sys.stdin if line.strip()]

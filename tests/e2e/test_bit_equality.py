@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output's bits depend on inputs, arithmetic options, kernel and instruction set, and on nothing
+"""The output's bits depend on inputs, arithmetic options, kernel and instruction set, on nothing
 else: not on the encoding, the number of threads, what else was asked for, or the load."""
 import threading
 

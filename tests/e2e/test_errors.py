@@ -2,7 +2,8 @@
 """Every documented error, one folder each under tests/cases/invalid, word for word.
 
 error.json says status, type (the last part of the problem's type), detail (the sentence, or
-detail_matches where a part of it varies) and, where there are such, pointer, limit, headers, and `daemon`: the arguments of a daemon with lower limits.
+detail_matches where a part of it varies) and, where there are such, pointer, limit, headers, and
+`daemon`: the arguments of a daemon with lower limits.
 """
 import json
 import re
@@ -13,7 +14,8 @@ from support.daemon import Daemon
 
 MEMBERS = {"type", "title", "status", "detail", "instance", "pointer", "limit"}
 # Nothing of the inside may show: names of the source, paths, addresses, libraries.
-INSIDE = re.compile(r"attn_|\bstruct\b|\.c:\d|0x[0-9a-f]{6}|/(usr|home|tmp|root)/|jansson|MHD|malloc")
+INSIDE = re.compile(
+    r"attn_|\bstruct\b|\.c:\d|0x[0-9a-f]{6}|/(usr|home|tmp|root)/|jansson|MHD|malloc")
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,8 @@ def flat(values, mask=None, rows=1, keys=None, **options):
     ("prefix", flat([1, 3, 100], {"type": "prefix", "length": 2}), [2]),
     ("segments", flat([1, 3, 100], {"type": "segments", "q": [7, 7, 9]}, rows=3), [2, 2, 100]),
     ("any of nothing", flat([1, 3], {"any": []}), [0]),
+    ("any of two", flat([1, 3, 8], {"any": [{"type": "prefix", "length": 1}, {
+        "not": {"type": "prefix", "length": 2}}]}), [4.5]),
     ("all of nothing", flat([1, 3], {"all": []}), [2]),
     ("not", flat([1, 3, 8], {"not": {"type": "prefix", "length": 2}}), [8]),
     ("padding left", flat([1, 3, 8], {"type": "padding", "keep": [[0, 1, 1]]}), [5.5]),

@@ -2,7 +2,7 @@
 """Wrong answers that attention libraries have given in public, one test each, for every kernel.
 
 Unless said otherwise queries and keys are zero, so that the answer is the average of the visible
-values and can be checked by eye. Pitfalls that show in combinations only are in test_combinations.py.
+values and can be checked by eye. What shows in combinations only is in test_combinations.py.
 """
 import itertools
 import math

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls for sweeps: shapes, heads, layouts, dtypes, options and mask expressions from a seed.
+"""Random calls for sweeps: shapes, heads, layouts, dtypes, options and masks from a seed.
 
 Every case is a valid request by the contract; what must be refused is tested by case folders.
 """

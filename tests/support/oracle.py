@@ -97,14 +97,13 @@ def score_stages(q, k, options, shape, tensor):
 
 
 def softmax(masked, seen, sink):
-    """(weights, lse): rows without a key give 0 and -inf; a sink joins the denominator only."""
+    """(weights, lse): rows without a key give 0 and -inf; a sink joins the denominator only. A
+    visible NaN or +inf makes its row NaN by itself: it is the base, and inf - inf is NaN."""
     join = np.broadcast_to(sink[None, :, None, None], masked.shape[:3] + (1,))
     top = np.max(np.concatenate([masked, join], axis=-1), axis=-1, keepdims=True)
     base = np.where(top == -np.inf, masked.dtype.type(0), top)
     exponentials = np.where(seen, np.exp(masked - base), masked.dtype.type(0))
     total = exponentials.sum(axis=-1, keepdims=True) + np.exp(join - base)
-    spoiled = np.isnan(masked).any(-1, keepdims=True) | (masked == np.inf).any(-1, keepdims=True)
-    total = np.where(spoiled, masked.dtype.type(np.nan), total)
     empty = total == 0
     weights = np.where(seen, exponentials / np.where(empty, 1, total), masked.dtype.type(0))
     lse = np.where(empty, -np.inf, base + np.log(np.where(empty, 1, total)))

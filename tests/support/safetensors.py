@@ -48,7 +48,7 @@ def parse(body):
 
 
 def to_bfloat16(x):
-    """float -> the uint16 bits of the nearest bfloat16, ties to even (one rounding from float64)."""
+    """float -> the uint16 bits of the nearest bfloat16, ties to even; rounds once from float64."""
     x = np.asarray(x, dtype=np.float64)
     single = x.astype(np.float32)
     # round to odd first, so that the second rounding cannot land on a false tie
