@@ -39,7 +39,6 @@ OPT_asan := -O1 -g -fsanitize=address -fno-omit-frame-pointer
 # gcc's instrumentation rewrites expressions and then warns about its own conversions.
 OPT_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all -Wno-conversion -Wno-sign-conversion
 OPT_tsan := -O1 -g -fsanitize=thread
-OPT_coverage := -O0 -g --coverage
 LINK_release := -Wl,-z,relro,-z,now
 VARIANTS := $(patsubst OPT_%,%,$(filter OPT_%,$(.VARIABLES)))
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
