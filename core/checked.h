@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool attn_mul_size(size_t a, size_t b, size_t *out)
-{
+static inline bool attn_mul_size(size_t a, size_t b, size_t *out) {
     size_t product;
     if (__builtin_mul_overflow(a, b, &product))
         return false;
@@ -19,8 +18,7 @@ static inline bool attn_mul_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-static inline bool attn_add_size(size_t a, size_t b, size_t *out)
-{
+static inline bool attn_add_size(size_t a, size_t b, size_t *out) {
     size_t sum;
     if (__builtin_add_overflow(a, b, &sum))
         return false;
@@ -29,8 +27,7 @@ static inline bool attn_add_size(size_t a, size_t b, size_t *out)
 }
 
 /* Rounds n up to a multiple of `to`, a power of two. */
-static inline bool attn_round_up_size(size_t n, size_t to, size_t *out)
-{
+static inline bool attn_round_up_size(size_t n, size_t to, size_t *out) {
     size_t sum;
     if (!attn_add_size(n, to - 1, &sum))
         return false;
@@ -38,27 +35,23 @@ static inline bool attn_round_up_size(size_t n, size_t to, size_t *out)
     return true;
 }
 
-static inline size_t attn_min_size(size_t a, size_t b)
-{
+static inline size_t attn_min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static inline size_t attn_max_size(size_t a, size_t b)
-{
+static inline size_t attn_max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
 /* i - j and i + j that stop at the ends of the range instead of wrapping. */
-static inline int64_t attn_sub_saturating(int64_t i, int64_t j)
-{
+static inline int64_t attn_sub_saturating(int64_t i, int64_t j) {
     int64_t difference;
     if (__builtin_sub_overflow(i, j, &difference))
         return i < 0 ? INT64_MIN : INT64_MAX;
     return difference;
 }
 
-static inline int64_t attn_add_saturating(int64_t i, int64_t j)
-{
+static inline int64_t attn_add_saturating(int64_t i, int64_t j) {
     int64_t sum;
     if (__builtin_add_overflow(i, j, &sum))
         return i < 0 ? INT64_MIN : INT64_MAX;
