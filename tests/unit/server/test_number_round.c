@@ -146,7 +146,7 @@ static void nudge(const char *exact, bool up, char *out) {
         out[last]--;
         out[mantissa++] = '9';
     }
-    strcpy(out + mantissa, e);
+    memcpy(out + mantissa, e, strlen(e) + 1);
 }
 
 /*
