@@ -1,83 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binary to the shortest decimal that reads back to the same bits, by the method of R. Giulietti,
- * "The Schubfach way to render doubles" (2020): of the decimals of the coarsest power-of-ten grid
- * that has one inside the value's rounding interval, the one nearest the value. One routine serves
- * every format, since it only sees significand, exponent and interval. Refuses nothing.
+ * Numbers to text: writes the shortest decimals (number_shortest.h) as JSON numbers, three digits
+ * at a time. Refuses nothing: every bit pattern has a text.
  */
 #include "core/checked.h"
 #include "server/number_format.h"
-#include "server/number_powers.h"
+#include "server/number_shortest.h"
 #include "server/numbers.h"
 
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are stored low byte first");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are loaded low byte first");
 
-/* digits * 10^exponent, at most 17 digits. */
-struct shortest {
-    uint64_t digits;
-    int exponent;
+/* Three digits as text, and how many zeros end them. */
+struct triple {
+    char text[3];
+    uint8_t zeros;
 };
 
-/*
- * power * factor / 2^128 "rounded to odd": rounded down, and the last bit set when the product is
- * not whole. One in the second word is the error of a power rounded up, not a remainder.
- */
-static uint64_t multiply_to_odd(struct number_power power, uint64_t factor) {
-    const number_uint128 low = (number_uint128)power.low * factor;
-    const number_uint128 high = (number_uint128)power.high * factor + (uint64_t)(low >> 64);
-    return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
-}
+#define TRIPLE(a, b, c) \
+    { {'0' + a, '0' + b, '0' + c}, c != 0 ? 0 : b != 0 ? 1 : a != 0 ? 2 : 3 }
+#define TEN(a, b)                                                                        \
+    TRIPLE(a, b, 0), TRIPLE(a, b, 1), TRIPLE(a, b, 2), TRIPLE(a, b, 3), TRIPLE(a, b, 4), \
+        TRIPLE(a, b, 5), TRIPLE(a, b, 6), TRIPLE(a, b, 7), TRIPLE(a, b, 8), TRIPLE(a, b, 9)
+#define HUNDRED(a)                                                                          \
+    TEN(a, 0), TEN(a, 1), TEN(a, 2), TEN(a, 3), TEN(a, 4), TEN(a, 5), TEN(a, 6), TEN(a, 7), \
+        TEN(a, 8), TEN(a, 9)
 
-static struct number_power power_rounded_up(int q) {
-    struct number_power power = number_powers[q - NUMBER_POWER_FIRST];
-    power.low += !number_power_is_exact(q);
-    power.high += power.low == 0 && !number_power_is_exact(q);
-    return power;
-}
-
-/*
- * Of the value c * 2^q, c > 0, whose lower neighbour is at half the distance of the upper one when
- * `closer`. An even c owns the ends of its rounding interval, for ties read back to even.
- */
-static struct shortest shorten(uint64_t c, int q, bool closer) {
-    /* floor(log10(2^q)), or of 3/4 * 2^q, the interval's width when the lower half is narrower. */
-    const int k = (q * 1262611 - (closer ? 524031 : 0)) >> 22;
-    const int shift = q + number_power_exponent(-k) + 1;
-    const struct number_power power = power_rounded_up(-k);
-    /* Four times the value and the interval's ends, in units of 10^k. */
-    const uint64_t value = multiply_to_odd(power, 4 * c << shift);
-    const uint64_t low = multiply_to_odd(power, (4 * c - 2 + closer) << shift) + (c & 1);
-    const uint64_t high = multiply_to_odd(power, (4 * c + 2) << shift) - (c & 1);
-    const uint64_t unit = value / 4;
-    if (unit >= 10) {
-        const uint64_t ten = unit / 10;
-        const bool down = low <= 40 * ten;
-        const bool up = 40 * ten + 40 <= high;
-        if (down != up)
-            return (struct shortest){ten + up, k + 1};
-    }
-    const bool down = low <= 4 * unit;
-    const bool up = 4 * unit + 4 <= high;
-    if (down != up)
-        return (struct shortest){unit + up, k};
-    const uint64_t middle = 4 * unit + 2;
-    return (struct shortest){unit + (value > middle || (value == middle && (unit & 1) != 0)), k};
-}
-
-/* The low 8 decimal digits of value < 10^8, the first in the lowest byte, without '0' added. */
-static uint64_t split_digits(uint32_t value) {
-    const uint64_t fours = value / 10000 | (uint64_t)(value % 10000) << 32;
-    const uint64_t hundreds = (fours * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
-    const uint64_t pairs = hundreds | (fours - 100 * hundreds) << 16;
-    const uint64_t tens = (pairs * 103 >> 10) & UINT64_C(0x000f000f000f000f);
-    return tens | (pairs - 10 * tens) << 8;
-}
-
-static void store_word(char *out, uint64_t word) {
-    memcpy(out, &word, sizeof word);
-}
+static const struct triple triples[1000] = {HUNDRED(0), HUNDRED(1), HUNDRED(2), HUNDRED(3),
+                                            HUNDRED(4), HUNDRED(5), HUNDRED(6), HUNDRED(7),
+                                            HUNDRED(8), HUNDRED(9)};
 
 static const uint64_t powers[] = {UINT64_C(1),
                                   UINT64_C(10),
@@ -106,83 +58,83 @@ static int count_digits(uint64_t value) {
     return guess + (value >= powers[guess]);
 }
 
-/* Seventeen digits, the first one apart and then two words of eight; zeros fill the end. */
-struct layout {
-    uint64_t words[2]; /* as text */
-    char first;
-    int count;    /* of digits up to the last that is not zero */
-    int exponent; /* of the first digit */
+/* Stores ten bytes, of which the first nine are the digits. Returns how many zeros end those. */
+static inline unsigned store_nine(uint32_t nine, char *out) {
+    const uint32_t high = nine / 1000000;
+    const uint32_t rest = nine % 1000000;
+    const uint32_t middle = rest / 1000;
+    const uint32_t low = rest % 1000;
+    memcpy(out, &triples[high], sizeof triples[0]);
+    memcpy(out + 3, &triples[middle], sizeof triples[0]);
+    memcpy(out + 6, &triples[low], sizeof triples[0]);
+    if (low != 0)
+        return triples[low].zeros;
+    return 3u + triples[middle].zeros + (middle == 0 ? triples[high].zeros : 0u);
+}
+
+/* d.ddd * 10^exponent with 9 digits, or 18 where `wide`; the first is not zero. */
+struct decimal {
+    uint64_t digits;
+    int64_t exponent;
 };
 
-/* The digits of a word up to the last one that is not zero. */
-static int significant(uint64_t digits) {
-    return 8 - (digits == 0 ? 8 : __builtin_clzll(digits) >> 3);
+static inline __attribute__((always_inline)) struct decimal fill(struct number_shortest shortest,
+                                                                 bool wide) {
+    const int room = wide ? 18 : 9;
+    const uint64_t digits = shortest.digits;
+    unsigned missing;
+    if (wide && digits >= powers[15]) /* a normal float64 has 16 or 17 digits … */
+        missing = 1u + (digits < powers[16]);
+    else if (!wide && digits >= powers[6]) /* … and a normal float32 has 7 to 9 */
+        missing = 0u + (digits < powers[7]) + (digits < powers[8]);
+    else
+        missing = (unsigned)(room - count_digits(digits));
+    return (struct decimal){digits * powers[missing], shortest.exponent + room - 1 - missing};
 }
 
-static struct layout lay_out(struct shortest shortest) {
-    const uint64_t zeros = UINT64_C(0x3030303030303030);
-    const int digits = count_digits(shortest.digits);
-    struct layout layout = {{zeros, zeros}, '0', 1, shortest.exponent + digits - 1};
-    if (digits <= 9) {
-        const uint32_t nine = (uint32_t)(shortest.digits * powers[9 - digits]);
-        const uint64_t word = split_digits(nine % 100000000);
-        layout.first = (char)('0' + nine / 100000000);
-        layout.words[0] = zeros + word;
-        layout.count = 1 + significant(word);
-        return layout;
-    }
-    const uint64_t all = shortest.digits * powers[17 - digits];
-    const uint64_t head = all / 100000000;
-    const uint64_t second = split_digits((uint32_t)(all % 100000000));
-    const uint64_t word = split_digits((uint32_t)(head % 100000000));
-    layout.first = (char)('0' + head / 100000000);
-    layout.words[0] = zeros + word;
-    layout.words[1] = zeros + second;
-    layout.count = second != 0 ? 9 + significant(second) : 1 + significant(word);
-    return layout;
+/* Stores 9 or 18 digits and a byte after them. Returns how many zeros end those. */
+static inline __attribute__((always_inline)) unsigned store_digits(uint64_t digits, bool wide,
+                                                                   char *out) {
+    if (!wide)
+        return store_nine((uint32_t)digits, out);
+    const unsigned first = store_nine((uint32_t)(digits / powers[9]), out);
+    const unsigned second = store_nine((uint32_t)(digits % powers[9]), out + 9);
+    return second == 9 ? 9 + first : second;
 }
 
-static void store_digits(char *out, const struct layout *layout) {
-    out[0] = layout->first;
-    store_word(out + 1, layout->words[0]);
-    store_word(out + 9, layout->words[1]);
-}
-
-/* d.ddd, or d alone. */
-static size_t write_units(const struct layout *layout, char *out) {
-    out[0] = layout->first;
-    out[1] = '.';
-    store_word(out + 2, layout->words[0]);
-    store_word(out + 10, layout->words[1]);
-    return (size_t)layout->count + (layout->count > 1);
-}
-
-/* 0.000ddd */
-static size_t write_fraction(const struct layout *layout, char *out) {
+/* d.ddd (exponent 0) or 0.00ddd (-1 to -5), with no branch between the two: none could guess. */
+static inline __attribute__((always_inline)) size_t write_fraction(struct decimal decimal,
+                                                                   bool wide, char *out) {
+    const size_t shift = (size_t)-decimal.exponent;
     memcpy(out, "0.000000", 8);
-    store_digits(out + 1 - layout->exponent, layout);
-    return (size_t)(1 - layout->exponent + layout->count);
+    const size_t zeros = store_digits(decimal.digits, wide, out + shift + 1);
+    out[0] = shift == 0 ? out[shift + 1] : '0';
+    out[1] = '.';
+    const size_t length = shift + (wide ? 19 : 10) - zeros;
+    return length - (length == 2); /* one digit alone needs no point */
 }
 
 /* ddd000 or dd.ddd */
-static size_t write_large(const struct layout *layout, char *out) {
-    const int whole = layout->exponent + 1;
-    store_digits(out, layout);
-    if (layout->count <= whole)
-        return (size_t)whole;
-    memmove(out + whole + 1, out + whole, (size_t)(layout->count - whole));
+static size_t write_large(struct decimal decimal, bool wide, char *out) {
+    const size_t whole = (size_t)decimal.exponent + 1;
+    const size_t count = (wide ? 18 : 9) - store_digits(decimal.digits, wide, out);
+    if (count <= whole) {
+        memset(out + count, '0', whole - count);
+        return whole;
+    }
+    memmove(out + whole + 1, out + whole, count - whole);
     out[whole] = '.';
-    return (size_t)layout->count + 1;
+    return count + 1;
 }
 
 /* d.ddde-ddd */
-static size_t write_scientific(const struct layout *layout, char *out) {
-    size_t length = write_units(layout, out);
+static size_t write_scientific(struct decimal decimal, bool wide, char *out) {
+    const bool negative = decimal.exponent < 0;
+    const int exponent = (int)(negative ? -decimal.exponent : decimal.exponent);
+    size_t length = write_fraction((struct decimal){decimal.digits, 0}, wide, out);
     out[length++] = 'e';
-    if (layout->exponent < 0)
+    if (negative)
         out[length++] = '-';
-    const unsigned exponent =
-        (unsigned)(layout->exponent < 0 ? -layout->exponent : layout->exponent);
     if (exponent >= 100)
         out[length++] = (char)('0' + exponent / 100);
     if (exponent >= 10)
@@ -191,51 +143,46 @@ static size_t write_scientific(const struct layout *layout, char *out) {
     return length;
 }
 
-static size_t write_decimal(const struct layout *layout, char *out) {
-    if (layout->exponent < -5 || layout->exponent >= 17)
-        return write_scientific(layout, out);
-    if (layout->exponent < 0)
-        return write_fraction(layout, out);
-    return layout->exponent == 0 ? write_units(layout, out) : write_large(layout, out);
+static __attribute__((noinline)) size_t write_rare(struct decimal decimal, bool wide, char *out) {
+    if (decimal.exponent > 0 && decimal.exponent < 17)
+        return write_large(decimal, wide, out);
+    return write_scientific(decimal, wide, out);
 }
 
-static size_t write_special(const char *text, char *out) {
+static inline __attribute__((always_inline)) size_t write_decimal(struct decimal decimal, bool wide,
+                                                                  char *out) {
+    if (decimal.exponent <= 0 && decimal.exponent >= -5)
+        return write_fraction(decimal, wide, out);
+    return write_rare(decimal, wide, out);
+}
+
+static size_t write_text(const char *text, char *out) {
     const size_t length = strlen(text);
     memcpy(out, text, length);
     return length;
 }
 
-static inline __attribute__((always_inline)) size_t print_float(uint64_t bits,
-                                                                enum number_type type, char *out) {
-    const struct number_format *format = &number_formats[type];
-    const uint64_t magnitude = bits & ((UINT64_C(1) << format->sign_bit) - 1);
-    const bool negative = magnitude != bits;
+/* Zero and what is not finite. */
+static __attribute__((noinline)) size_t write_exception(uint64_t magnitude, bool negative,
+                                                        uint64_t infinity, char *out) {
     if (magnitude == 0)
-        return write_special(negative ? "-0.0" : "0", out);
-    if (magnitude > format->infinity)
-        return write_special("\"NaN\"", out);
-    if (magnitude == format->infinity)
-        return write_special(negative ? "\"-Infinity\"" : "\"Infinity\"", out);
-    const struct number_parts parts = number_take_apart(format, magnitude);
-    const bool power_of_two = (magnitude & ((UINT64_C(1) << format->fraction_bits) - 1)) == 0;
-    const bool closer = power_of_two && magnitude >> format->fraction_bits > 1;
-    const struct layout layout = lay_out(shorten(parts.significand, parts.exponent, closer));
-    out[0] = '-';
-    return negative + write_decimal(&layout, out + negative);
+        return write_text(negative ? "-0.0" : "0", out);
+    if (magnitude > infinity)
+        return write_text("\"NaN\"", out);
+    return write_text(negative ? "\"-Infinity\"" : "\"Infinity\"", out);
 }
 
 static size_t print_i64(uint64_t bits, char *out) {
     const bool negative = bits >> 63 != 0;
     const uint64_t magnitude = negative ? 0 - bits : bits;
-    const uint64_t zeros = UINT64_C(0x3030303030303030);
-    char text[24];
-    store_word(text, zeros + split_digits((uint32_t)(magnitude / powers[16])));
-    store_word(text + 8, zeros + split_digits((uint32_t)(magnitude / powers[8] % powers[8])));
-    store_word(text + 16, zeros + split_digits((uint32_t)(magnitude % powers[8])));
-    const size_t digits = magnitude == 0 ? 1 : (size_t)count_digits(magnitude);
+    const int digits = magnitude == 0 ? 1 : count_digits(magnitude);
+    char text[28];
+    store_nine((uint32_t)(magnitude / powers[18]), text);
+    store_nine((uint32_t)(magnitude / powers[9] % powers[9]), text + 9);
+    store_nine((uint32_t)(magnitude % powers[9]), text + 18);
     out[0] = '-';
-    memcpy(out + negative, text + sizeof text - digits, digits);
-    return negative + digits;
+    memcpy(out + negative, text + 27 - digits, (size_t)digits);
+    return (size_t)(negative + digits);
 }
 
 /* Size of an element in memory and of its longest text. */
@@ -257,44 +204,88 @@ static inline __attribute__((always_inline)) uint64_t load(const char *values, s
     return bits;
 }
 
-static inline __attribute__((always_inline)) size_t print(uint64_t bits, enum number_type type,
-                                                          char *out) {
-    switch (type) {
-    case NUMBER_I64:
-        return print_i64(bits, out);
-    case NUMBER_BOOL:
-        return write_special(bits != 0 ? "true" : "false", out);
-    default:
-        return print_float(bits, type, out);
-    }
+/* No digits: an exception. */
+static inline __attribute__((always_inline)) struct number_shortest
+shorten_bits(uint64_t bits, enum number_type type) {
+    const struct number_format *format = &number_formats[type];
+    const uint64_t magnitude = bits & ((UINT64_C(1) << format->sign_bit) - 1);
+    if (magnitude - 1 >= format->infinity - 1)
+        return (struct number_shortest){0, 0};
+    const struct number_parts parts = number_take_apart(format, magnitude);
+    const bool power_of_two = (magnitude & ((UINT64_C(1) << format->fraction_bits) - 1)) == 0;
+    const bool closer = power_of_two && magnitude >> format->fraction_bits > 1;
+    return number_shorten(parts.significand, parts.exponent, closer, type == NUMBER_F64);
 }
 
 static inline __attribute__((always_inline)) size_t
-print_as(enum number_type type, const char *values, size_t count, char *out) {
+write_float(struct number_shortest shortest, uint64_t bits, enum number_type type, char *out) {
+    const struct number_format *format = &number_formats[type];
+    const size_t negative = (size_t)(bits >> format->sign_bit);
+    if (shortest.digits == 0)
+        return write_exception(bits & ~(UINT64_C(1) << format->sign_bit), negative != 0,
+                               format->infinity, out);
+    const bool wide = type == NUMBER_F64;
+    out[0] = '-';
+    return negative + write_decimal(fill(shortest, wide), wide, out + negative);
+}
+
+/*
+ * Two passes over small blocks: the steps for one number depend on each other, and a processor
+ * sees more independent ones at once when a pass is short.
+ */
+static inline __attribute__((always_inline)) size_t
+print_floats(enum number_type type, const char *values, size_t count, char *out) {
+    enum { BLOCK = 32 };
+    struct number_shortest shortest[BLOCK];
     size_t length = 0;
-    for (size_t n = 0; n < count; n++) {
-        if (n > 0)
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = attn_min_size(BLOCK, count - first);
+        for (size_t n = 0; n < block; n++)
+            shortest[n] = shorten_bits(load(values, first + n, type), type);
+        for (size_t n = 0; n < block; n++) {
+            length += write_float(shortest[n], load(values, first + n, type), type, out + length);
             out[length++] = ',';
-        length += print(load(values, n, type), type, out + length);
+        }
     }
     return length;
 }
 
-size_t number_print_array(enum number_type type, const void *values, size_t count, char *out) {
+static size_t print_i64s(const char *values, size_t count, char *out) {
+    size_t length = 0;
+    for (size_t n = 0; n < count; n++) {
+        length += print_i64(load(values, n, NUMBER_I64), out + length);
+        out[length++] = ',';
+    }
+    return length;
+}
+
+static size_t print_booleans(const char *values, size_t count, char *out) {
+    size_t length = 0;
+    for (size_t n = 0; n < count; n++)
+        length += write_text(values[n] != 0 ? "true," : "false,", out + length);
+    return length;
+}
+
+/* Each text is followed by a comma. */
+static size_t print_all(enum number_type type, const char *values, size_t count, char *out) {
     switch (type) {
     case NUMBER_F32:
-        return print_as(NUMBER_F32, values, count, out);
+        return print_floats(NUMBER_F32, values, count, out);
     case NUMBER_F64:
-        return print_as(NUMBER_F64, values, count, out);
+        return print_floats(NUMBER_F64, values, count, out);
     case NUMBER_F16:
-        return print_as(NUMBER_F16, values, count, out);
+        return print_floats(NUMBER_F16, values, count, out);
     case NUMBER_BF16:
-        return print_as(NUMBER_BF16, values, count, out);
+        return print_floats(NUMBER_BF16, values, count, out);
     case NUMBER_I64:
-        return print_as(NUMBER_I64, values, count, out);
+        return print_i64s(values, count, out);
     default:
-        return print_as(NUMBER_BOOL, values, count, out);
+        return print_booleans(values, count, out);
     }
+}
+
+size_t number_print_array(enum number_type type, const void *values, size_t count, char *out) {
+    return count == 0 ? 0 : print_all(type, values, count, out) - 1;
 }
 
 bool number_array_text_room(enum number_type type, size_t count, size_t *room) {
