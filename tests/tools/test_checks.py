@@ -98,7 +98,7 @@ def test_a_breach_of_layers_is_found(tmp_path, name):
 
 
 @pytest.mark.parametrize("core, word", [
-    ("void json_free(void);\nvoid attn_a(void);\nvoid attn_a(void) { json_free(); }\n", "json_free"),
+    ("void json_del(void);\nvoid attn_a(void);\nvoid attn_a(void) { json_del(); }\n", "json_del"),
     ("int attn_a;\n", "attn_a"),
     ("int attn_a = 3;\n", "attn_a"),
 ])
