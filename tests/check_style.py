@@ -99,7 +99,7 @@ def file_faults(path, text):
     lines = text.count("\n")
     if path.suffix in COUNTED and lines > FILE_LINES and path.name not in LONG_FILES:
         yield lines, f"{lines} lines, at most {FILE_LINES} are allowed"
-    if text and not text.endswith("\n"):
+    if (is_source(path, text) or path.suffix == ".md") and not text.endswith("\n"):
         yield lines + 1, "no newline at the end"
     for number, line in enumerate(text.splitlines(), 1):
         for pattern, why in FORBIDDEN:
