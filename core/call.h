@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A validated call: what plan, kernels and codecs read. Every default is resolved, every size has
+ * been checked, every operand is strides over [B,H,T,D]. Nothing behind it refuses a request's
+ * meaning any more.
+ */
+#ifndef ATTN_CORE_CALL_H
+#define ATTN_CORE_CALL_H
+
+#include "core/request.h"
+#include "core/status.h"
+
+/* An operand read in place: element (b,h,t,d) is at data + (b*sb + h*sh + t*st + d*sd) elements. */
+struct attn_operand {
+    const void *data;
+    enum attn_dtype dtype;
+    ptrdiff_t sb, sh, st, sd;
+};
+
+struct attn_call {
+    size_t B, Hq, Hkv, Tq, Tk, D, Dv;
+    struct attn_operand q, k, v;
+    struct attn_tensor bias; /* none, or broadcast to [B,Hq,Tq,Tk] */
+    double scale;
+    double softcap;                /* 0: none */
+    struct attn_mask mask;         /* validated; borrows the request's nodes */
+    struct attn_mask_space space;  /* what the mask is evaluated against */
+    const double *alibi;           /* Hq slopes, or NULL */
+    const double *sink;            /* Hq logits, or NULL */
+    enum attn_precision precision; /* FLOAT32 or FLOAT64 */
+    enum attn_dtype output_dtype;
+    unsigned returns;
+    enum attn_stage stage;
+    const int64_t *map_heads; /* map_head_count query heads, in the caller's order */
+    size_t map_head_count;
+    size_t map_row, map_rows, map_col, map_cols; /* the map's region */
+    const char *kernel;                          /* NULL: chosen */
+    /* How the caller wrote q, for shaping answers: its rank, layout, and whether heads were split.
+     */
+    int q_rank;
+    bool bthd;        /* rank 4 with tokens before heads */
+    bool split_heads; /* rank 3 [B,T,H*D] */
+    const char *note; /* NULL, or a remark for meta.notes (static text) */
+    void *storage;    /* owned memory behind the lists above */
+};
+
+/* Query heads that share one key/value head. */
+static inline size_t attn_call_group(const struct attn_call *call) {
+    return call->Hkv == 0 ? 0 : call->Hq / call->Hkv;
+}
+
+/* Absolute position of query 0 of batch item b. */
+static inline int64_t attn_call_q_offset(const struct attn_call *call, size_t b) {
+    return call->space.q_offset[call->space.q_offset_count == 1 ? 0 : b];
+}
+
+/*
+ * Validates `request` and resolves it into *call. Borrows the request's tensors, lists and mask
+ * nodes, which must outlive the call. On failure returns the error's status (fault classes INVALID,
+ * OVERLOAD for memory) and leaves *call closed.
+ */
+enum attn_status attn_call_init(struct attn_call *call, struct attn_request *request,
+                                struct attn_error *error);
+void attn_call_close(struct attn_call *call);
+
+#endif

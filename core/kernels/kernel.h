@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel contract. A kernel turns one task - a run of query rows of all the query heads that
+ * share one key/value head - into the unnormalised output and its running (max, sum), and can redo
+ * any rectangle of the scores behind it. Everything that may be refused has been refused: kernels
+ * return nothing, allocate nothing and know no other task.
+ *
+ * A task covers M = G * rows score rows, G = Hq/Hkv; score row g*rows + r is query row row+r of
+ * head hkv*G + g. Order of operations: scale (Q is prescaled) -> softcap -> bias, ALiBi -> hidden
+ * := -inf by selection -> online softmax. The running maximum starts at -inf; a row whose maximum
+ * stays -inf has l = 0 and zeros. The sink is not the kernel's: the executor adds it at the end.
+ *
+ * Numbers: `real` is float under ATTN_PRECISION_FLOAT32 and double under FLOAT64, except that a
+ * kernel with accumulates_double works on double in both cases. All buffers of reals below have
+ * that type.
+ *
+ * Non-finite values: hidden K or V never matter. A visible score of NaN or +inf makes m or l of its
+ * row NaN or l NaN. A visible V that is not finite reaches exactly the output elements of rows that
+ * give it a weight other than 0.
+ *
+ * Bits: a task's results depend on the call, the kernel and the build, never on which outputs were
+ * asked for, on other tasks, or on the thread.
+ */
+#ifndef ATTN_CORE_KERNELS_KERNEL_H
+#define ATTN_CORE_KERNELS_KERNEL_H
+
+#include <stdatomic.h>
+
+#include "core/call.h"
+
+/* Tile sizes of a call; fixed by the call and the kernel alone, anchored at (0,0). */
+struct attn_grid {
+    size_t row_tile; /* query rows per task (per head), >= 1 */
+    size_t key_tile; /* keys per block, >= 1 */
+};
+
+struct attn_task {
+    const struct attn_call *call;
+    struct attn_grid grid;
+    size_t b, hkv;
+    size_t row, rows; /* rows <= grid.row_tile */
+    /* Polled between key blocks: when it becomes true the kernel may return early with garbage. */
+    const atomic_bool *cancelled;
+};
+
+/* Where attend puts its results: M rows each. In the worker's workspace, aligned to 64 bytes. */
+struct attn_partial {
+    void *o;           /* real [M][Dv]: sum over visible keys of exp(s - m) * v */
+    void *m;           /* real [M]: largest visible score, -inf when there is none */
+    void *l;           /* real [M]: sum over visible keys of exp(s - m) */
+    uint64_t computed; /* scores computed by this task (elements of tiles that were not skipped) */
+};
+
+/* A rectangle of scores to redo: keys [key, key+keys) for all M rows of the task. */
+struct attn_score_block {
+    enum attn_stage stage;
+    size_t key, keys;  /* keys <= grid.key_tile, inside one column of the tile grid */
+    const void *m, *l; /* real [M], as attend left them (the executor has added the sink to l);
+                          read for ATTN_STAGE_WEIGHTS only: weight = exp(s - m) / l, hidden 0 */
+    void *out;         /* real [M][keys], rows `keys` apart */
+};
+
+struct attn_kernel {
+    const char *name;     /* as the `kernel` option spells it */
+    const char *sentence; /* for GET /v1 and the docs */
+    bool accumulates_double;
+    /* True when this machine can run it. */
+    bool (*available)(void);
+    struct attn_grid (*grid)(const struct attn_call *call);
+    /* Bytes of workspace for attend and scores, beside the partial's own buffers; 0 on overflow is
+       impossible because tiles bound it. */
+    size_t (*workspace)(const struct attn_call *call, const struct attn_grid *grid);
+    void (*attend)(const struct attn_task *task, void *workspace, struct attn_partial *partial);
+    void (*scores)(const struct attn_task *task, void *workspace,
+                   const struct attn_score_block *block);
+};
+
+/* The kernels in order of preference; the reference is last and runs everywhere. */
+const struct attn_kernel *attn_kernel_at(size_t index);       /* NULL past the end */
+const struct attn_kernel *attn_kernel_find(const char *name); /* NULL when there is none */
+/* The first available kernel: what a call gets that names none. */
+const struct attn_kernel *attn_kernel_default(void);
+
+/* The element size of a kernel's reals for this call. */
+static inline size_t attn_kernel_real_size(const struct attn_kernel *kernel,
+                                           const struct attn_call *call) {
+    return kernel->accumulates_double || call->precision == ATTN_PRECISION_FLOAT64 ? sizeof(double)
+                                                                                   : sizeof(float);
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mask expressions: which key j a query i may see. An expression is a postfix program over leaves
+ * (causal, window, padding, ...) and the combinators all, any, not; it is never turned into a
+ * [B,Hq,Tq,Tk] array. Tiles are classified empty, full or partial before any arithmetic; only a
+ * partial tile is written out, as one bit per position.
+ *
+ * Positions: i = row + q_offset[b] and j = key for causal, window and prefix; q_lengths, segments
+ * and tensors are indexed by the row itself (API of the service, mask expressions).
+ */
+#ifndef ATTN_CORE_MASK_H
+#define ATTN_CORE_MASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "core/tensor.h"
+
+#define ATTN_MASK_MAX_DEPTH 32
+#define ATTN_MASK_MAX_NODES 256
+
+enum attn_mask_kind {
+#define ATTN_MASK_KIND(code, name) ATTN_MASK_##code,
+#include "core/mask_kinds.def"
+#undef ATTN_MASK_KIND
+    ATTN_MASK_KIND_COUNT
+};
+
+enum attn_align { ATTN_ALIGN_NONE, ATTN_ALIGN_TOP_LEFT, ATTN_ALIGN_BOTTOM_RIGHT };
+
+/* A borrowed list of integers; count 0 with values NULL means "not given". */
+struct attn_int_list {
+    const int64_t *values;
+    size_t count;
+};
+
+/* One step of the postfix program. Only the fields of its kind are read; the rest are zero/none. */
+struct attn_mask_node {
+    enum attn_mask_kind kind;
+    enum attn_align align;           /* CAUSAL */
+    int64_t left, right;             /* WINDOW: i-j <= left and j-i <= right; -1 is open */
+    struct attn_int_list kv_lengths; /* PADDING: j < kv_length; one per batch item or one for all */
+    struct attn_int_list q_lengths;  /* PADDING: row < q_length; optional */
+    struct attn_int_list lengths;    /* PREFIX: j < length */
+    struct attn_tensor tensor;       /* PADDING keep [B,Tk]; SEGMENTS q ids; ALLOW, HIDE */
+    struct attn_tensor kv;           /* SEGMENTS kv ids; none: the same ids as q's (Tq = Tk) */
+    size_t operands;  /* ALL, ANY: how many results are taken from the stack (may be 0) */
+    char pointer[64]; /* JSON pointer of this node, for messages: "/mask/all/1" */
+};
+
+/* The program; borrows its nodes. count 0: everything is visible. */
+struct attn_mask {
+    struct attn_mask_node *nodes;
+    size_t count;
+};
+
+/* The sizes and positions an expression is evaluated against. Borrows q_offset (1 or B values). */
+struct attn_mask_space {
+    size_t B, Hq, Tq, Tk;
+    const int64_t *q_offset;
+    size_t q_offset_count;
+};
+
+/* A rectangle of one head's [Tq,Tk] plane. */
+struct attn_mask_tile {
+    size_t b, h;
+    size_t row, rows;
+    size_t key, keys;
+};
+
+enum attn_tile_class { ATTN_TILE_EMPTY, ATTN_TILE_FULL, ATTN_TILE_PARTIAL };
+
+const char *attn_mask_kind_name(enum attn_mask_kind kind);
+
+/* True when some leaf depends on absolute positions (then Tq != Tk needs an alignment). */
+bool attn_mask_uses_positions(const struct attn_mask *mask);
+/* True when some leaf differs between heads / between batch items. */
+bool attn_mask_varies_by_head(const struct attn_mask *mask);
+bool attn_mask_varies_by_batch(const struct attn_mask *mask);
+
+/*
+ * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1, the
+ * stack discipline and depth; replaces each node's tensors in place by views broadcast to
+ * [B,Hq,Tq,Tk] (keep and segments: [B,1,1,T]). Alignment is request validation's business. Errors:
+ * BAD_MASK, BAD_DTYPE, with the node's pointer and a sentence that says how to mend it; an `allow`
+ * or `hide` of shape [B,Tk] that does not broadcast, or only by accident (B = Tq excluded), is
+ * refused with a hint to {"type":"padding","keep":...}.
+ */
+enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_mask_space *space,
+                                    struct attn_error *error);
+
+/*
+ * A conservative interval [*begin, *end) of keys outside of which rows [row, row+rows) of head h in
+ * batch item b see nothing. Empty when begin == end. Costs O(nodes), not O(Tk).
+ */
+void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_space *space,
+                         size_t b, size_t h, size_t row, size_t rows, size_t *begin, size_t *end);
+
+/*
+ * Classifies a tile. Never wrong about EMPTY and FULL; may say PARTIAL of a tile that is either.
+ * `thorough` also reads tensor leaves' elements inside the tile (exact for a single leaf);
+ * otherwise a tensor leaf counts as PARTIAL.
+ */
+enum attn_tile_class attn_mask_classify(const struct attn_mask *mask,
+                                        const struct attn_mask_space *space,
+                                        const struct attn_mask_tile *tile, bool thorough);
+
+/* 64-bit words of one row of a tile's bit picture, and of the scratch that attn_mask_fill needs. */
+size_t attn_mask_row_words(size_t keys);
+size_t attn_mask_scratch_words(const struct attn_mask *mask, size_t rows, size_t keys);
+
+/*
+ * Writes the tile's visibility: bit (k % 64) of bits[r * row_words + k / 64] is 1 when key `key +
+ * k` is visible to row `row + r`; bits past `keys` are 0. `scratch` has attn_mask_scratch_words
+ * words.
+ */
+void attn_mask_fill(const struct attn_mask *mask, const struct attn_mask_space *space,
+                    const struct attn_mask_tile *tile, uint64_t *bits, uint64_t *scratch);
+
+/* "causal & window(2,0)" for meta.mask; truncated with "..." when it does not fit. Returns text. */
+const char *attn_mask_text(const struct attn_mask *mask, char *text, size_t size);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An attention request as a codec hands it over: borrowed tensors and options exactly as the caller
+ * gave them, "not given" included. attn_call_create (core/call.h) is the only gate behind it.
+ */
+#ifndef ATTN_CORE_REQUEST_H
+#define ATTN_CORE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/mask.h"
+#include "core/tensor.h"
+
+enum attn_layout { ATTN_LAYOUT_UNSET, ATTN_LAYOUT_BHTD, ATTN_LAYOUT_BTHD };
+
+enum attn_precision { ATTN_PRECISION_UNSET, ATTN_PRECISION_FLOAT32, ATTN_PRECISION_FLOAT64 };
+
+/* What the answer holds; bits of attn_request.returns. */
+enum attn_return_bit {
+    ATTN_RETURN_OUTPUT = 1 << 0,
+    ATTN_RETURN_WEIGHTS = 1 << 1,
+    ATTN_RETURN_SCORES = 1 << 2,
+    ATTN_RETURN_LSE = 1 << 3
+};
+
+/* Where on its way from q.k to a weight a map is taken. */
+enum attn_stage {
+    ATTN_STAGE_RAW,    /* q.k, a product of its own */
+    ATTN_STAGE_SCALED, /* scale * (q.k) */
+    ATTN_STAGE_CAPPED, /* after softcap */
+    ATTN_STAGE_MASKED, /* after bias, ALiBi and mask; hidden is -inf */
+    ATTN_STAGE_WEIGHTS /* after softmax; hidden is exactly 0 */
+};
+
+/* A borrowed list of reals; count 0 with values NULL means "not given". */
+struct attn_real_list {
+    const double *values;
+    size_t count;
+};
+
+/* Which part of the map comes back. Half-open, zero-based; end 0 with begin 0 and given false: all.
+ */
+struct attn_map_selection {
+    enum attn_stage stage;      /* of `weights`; `scores` is always MASKED */
+    struct attn_int_list heads; /* query heads in the order wanted; not given: all */
+    bool rows_given, cols_given;
+    int64_t rows[2], cols[2];
+};
+
+struct attn_request {
+    struct attn_tensor q, k, v;
+    enum attn_layout layout;
+    int64_t num_heads, num_kv_heads; /* 0: not given */
+    struct attn_int_list q_offset;   /* one value or one per batch item */
+    enum attn_align align; /* of a top-level alignment, given beside the mask; NONE: not given */
+    bool scale_given;
+    double scale;
+    bool softcap_given;
+    double softcap;
+    struct attn_mask mask; /* count 0: none. Validation rewrites the nodes' tensors in place */
+    struct attn_tensor bias;
+    bool alibi; /* the paper's slopes; false with alibi_slopes given: those */
+    struct attn_real_list alibi_slopes;
+    struct attn_real_list sink;
+    enum attn_precision precision;
+    bool output_dtype_given;
+    enum attn_dtype output_dtype;
+    unsigned returns; /* attn_return_bit; 0: not given */
+    struct attn_map_selection map;
+    const char *kernel; /* borrowed; NULL: chosen */
+};
+
+/* Everything "not given". */
+void attn_request_init(struct attn_request *request);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tensor as the core sees it: a borrowed view of memory with a dtype, a shape and strides.
+ * Views never own and never copy; sizes are computed with checked arithmetic only.
+ */
+#ifndef ATTN_CORE_TENSOR_H
+#define ATTN_CORE_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ATTN_MAX_RANK 4
+
+enum attn_dtype {
+#define ATTN_DTYPE(code, name, safetensors, bytes, class) ATTN_##code,
+#include "core/dtype.def"
+#undef ATTN_DTYPE
+    ATTN_DTYPE_COUNT
+};
+
+enum attn_dtype_class { ATTN_CLASS_FLOAT, ATTN_CLASS_BOOL, ATTN_CLASS_INT };
+
+/* `data` NULL together with rank -1 means "no tensor". A tensor without elements may have any data.
+ */
+struct attn_tensor {
+    const void *data; /* borrowed; aligned to the element size */
+    enum attn_dtype dtype;
+    int rank;                        /* 0..ATTN_MAX_RANK, or -1 for none */
+    size_t shape[ATTN_MAX_RANK];     /* elements per axis, outermost first */
+    ptrdiff_t stride[ATTN_MAX_RANK]; /* in elements; 0 along a broadcast axis */
+};
+
+size_t attn_dtype_size(enum attn_dtype dtype);
+enum attn_dtype_class attn_dtype_class(enum attn_dtype dtype);
+/* "float32"; and "F32" as safetensors writes it. Static strings. */
+const char *attn_dtype_name(enum attn_dtype dtype);
+const char *attn_dtype_safetensors_name(enum attn_dtype dtype);
+/* Finds a dtype by either name; false when there is none. */
+bool attn_dtype_from_name(const char *name, enum attn_dtype *out);
+
+struct attn_tensor attn_tensor_none(void);
+bool attn_tensor_is_none(const struct attn_tensor *tensor);
+
+/* A dense row-major view; borrows data. The caller has checked that the sizes fit
+ * (attn_tensor_bytes). */
+struct attn_tensor attn_tensor_view(const void *data, enum attn_dtype dtype, int rank,
+                                    const size_t *shape);
+
+/* Elements and bytes of a dense tensor of this shape; false when they do not fit in size_t. */
+bool attn_shape_elements(int rank, const size_t *shape, size_t *elements);
+bool attn_shape_bytes(enum attn_dtype dtype, int rank, const size_t *shape, size_t *bytes);
+
+/*
+ * Right-aligned broadcast of `tensor` to `shape` of rank ATTN_MAX_RANK: axes of size 1 and missing
+ * leading axes get stride 0. False when some axis is neither 1 nor the wanted size. Borrows the
+ * same data.
+ */
+bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_MAX_RANK],
+                           struct attn_tensor *out);
+
+/* Writes "[2, 3, 4]" for messages; always NUL-terminated. Returns text. */
+const char *attn_shape_text(int rank, const size_t *shape, char *text, size_t size);
+
+/* Element at an offset (in elements) of an integer or bool tensor, widened; uint64 saturates to
+ * INT64_MAX. */
+int64_t attn_tensor_int_at(const struct attn_tensor *tensor, ptrdiff_t offset);
+
+#endif
