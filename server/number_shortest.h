@@ -18,13 +18,11 @@ struct number_shortest {
 
 /*
  * Four times a value and the ends of its rounding interval in units of 10^k, as fixed-point numbers
- * with `point` bits after the point. A true value lies from `error` below what is given up to it:
- * powers are rounded up, so that what is exact is never given too small.
+ * with `point` bits after the point. A whole number x is inside where low <= x and x <= high.
  */
 struct number_scaled {
     uint64_t value, low, high;
     int point;
-    unsigned error;
 };
 
 /*
@@ -37,63 +35,64 @@ static inline uint64_t number_multiply_to_odd(struct number_power power, uint64_
     return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
 }
 
-/* For significands c of up to 53 bits. 4c - below and 4c + 2 are the interval's ends. */
+/*
+ * For significands c of up to 53 bits. 4c - below and 4c + 2 are the interval's ends; they belong
+ * to it unless c is odd, since ties are read back to even.
+ */
 static inline struct number_scaled number_scale_wide(uint64_t c, unsigned below, int shift, int q) {
     struct number_power power = number_powers[q - NUMBER_POWER_FIRST];
     const bool inexact = !number_power_is_exact(q);
     power.low += inexact;
     power.high += inexact && power.low == 0;
-    const struct number_scaled scaled = {number_multiply_to_odd(power, 4 * c << shift),
-                                         number_multiply_to_odd(power, (4 * c - below) << shift),
-                                         number_multiply_to_odd(power, (4 * c + 2) << shift), 0, 0};
+    const struct number_scaled scaled = {
+        number_multiply_to_odd(power, 4 * c << shift),
+        number_multiply_to_odd(power, (4 * c - below) << shift) + (c & 1),
+        number_multiply_to_odd(power, (4 * c + 2) << shift) - (c & 1), 0};
     return scaled;
 }
 
-static inline uint64_t number_multiply_high(uint64_t a, uint64_t b) {
-    return (uint64_t)((number_uint128)a * b >> 64);
-}
-
-/* For significands of up to 24 bits: 64 bits of the power do, and leave 32 after the point. */
+/*
+ * For significands of up to 24 bits. One product with 64 bits of the power leaves 32 bits after
+ * the point, and the interval's ends are a shifted power away. An end that is whole comes out as
+ * that number or one more or less in the last place; one that is not is farther from any (true of
+ * every float32, by trial of all). Hence the 1, and 3 where ends do not belong.
+ */
 static inline struct number_scaled number_scale_narrow(uint64_t c, unsigned below, int shift,
                                                        int q) {
     enum { EXACT = 27 }; /* 5^27 < 2^64 */
     const uint64_t power = number_powers[q - NUMBER_POWER_FIRST].high + (q < 0 || q > EXACT);
-    const uint64_t one = UINT64_C(1) << (shift + 32);
-    const struct number_scaled scaled = {number_multiply_high(power, 4 * c * one),
-                                         number_multiply_high(power, (4 * c - below) * one),
-                                         number_multiply_high(power, (4 * c + 2) * one), 32, 1};
+    const uint64_t value = (uint64_t)((number_uint128)power * (c << (shift + 34)) >> 64);
+    const uint64_t two = power >> (31 - shift);
+    const uint64_t outside = 3 * (c & 1);
+    const struct number_scaled scaled = {value, value - (below == 2 ? two : two / 2) + outside - 1,
+                                         value + two - outside + 1, 32};
     return scaled;
 }
 
 /*
  * The one multiple of ten units inside the interval, if there is one; else the unit nearest the
  * value, ties to even. Where the lower half of the interval is narrow (`closer`) the nearest unit
- * may be outside; then the one above is inside. `odd` (1 or 0) keeps the interval's ends out.
+ * may be outside; then the one above is inside.
  */
-static inline uint64_t number_choose(const struct number_scaled *scaled, unsigned odd,
-                                     bool closer) {
+static inline uint64_t number_choose(const struct number_scaled *scaled, bool closer) {
     const int point = scaled->point + 2;
-    const unsigned least = scaled->error + 1; /* the smallest difference that is one */
-    const uint64_t low = scaled->low + odd * least - scaled->error;
-    const uint64_t high = scaled->high - odd * least;
     const uint64_t unit = scaled->value >> point;
     const uint64_t rest = scaled->value - (unit << point);
-    const uint64_t half = UINT64_C(1) << (point - 1);
-    bool up = rest + (unit & 1) * least > half + scaled->error;
+    bool up = rest + (unit & 1) > UINT64_C(1) << (point - 1);
     if (closer)
-        up |= low > unit << point;
+        up |= scaled->low > unit << point;
     if (unit < 10) /* only tiny subnormals: one digit, and no other is shorter */
         return unit + up;
-    const uint64_t below = high >> point;
+    const uint64_t below = scaled->high >> point;
     const uint64_t tens = (scaled->point > 0 ? (uint32_t)below / 10 : below / 10) * 10;
     /* As likely as not, so chosen without a branch. */
-    const uint64_t inside = 0 - (uint64_t)(low <= tens << point);
+    const uint64_t inside = 0 - (uint64_t)(scaled->low <= tens << point);
     return (tens & inside) | ((unit + up) & ~inside);
 }
 
 /*
  * The shortest decimal for c * 2^q, c > 0, whose lower neighbour is at half the distance of the
- * upper one when `closer`. An even c owns the ends of its interval, for ties read back to even.
+ * upper one when `closer`.
  */
 static inline __attribute__((always_inline)) struct number_shortest
 number_shorten(uint64_t c, int q, bool closer, bool wide) {
@@ -105,7 +104,7 @@ number_shorten(uint64_t c, int q, bool closer, bool wide) {
     const int shift = q + number_power_exponent(-k) + 1;
     const struct number_scaled scaled = wide ? number_scale_wide(c, 2 - closer, shift, -k)
                                              : number_scale_narrow(c, 2 - closer, shift, -k);
-    return (struct number_shortest){number_choose(&scaled, c & 1, closer), k};
+    return (struct number_shortest){number_choose(&scaled, closer), k};
 }
 
 #endif
