@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan: what a call will cost and how it is cut into tasks. A pure value, made from the call
+ * and limits alone; printable, and testable without computing anything.
+ */
+#ifndef ATTN_CORE_PLAN_H
+#define ATTN_CORE_PLAN_H
+
+#include "core/call.h"
+#include "core/kernels/kernel.h"
+#include "core/result.h"
+
+struct attn_limits {
+    size_t result_bytes; /* largest sum of result tensors */
+    double flops;        /* most arithmetic per call */
+};
+
+struct attn_plan {
+    const struct attn_kernel *kernel;
+    struct attn_grid grid;
+    size_t row_tiles;       /* per key/value head */
+    size_t tasks;           /* B * Hkv * row_tiles */
+    size_t workspace_bytes; /* per worker, partial buffers included */
+    size_t result_bytes;    /* all wanted tensors */
+    double scores_total;    /* B * Hq * Tq * Tk */
+    double scores_planned;  /* of them in tiles that are not known to be empty */
+    double flops;           /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map */
+};
+
+/*
+ * Plans `call` with the kernel it names or the default one, and fills `result` with the wanted
+ * tensors' shapes and sizes (data NULL). Errors: BAD_VALUE for an unknown or unavailable kernel
+ * (lists those there are), RESULT_TOO_LARGE (names rows, cols and heads as ways out),
+ * TOO_MUCH_WORK.
+ */
+enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_limits *limits,
+                                struct attn_plan *plan, struct attn_result *result,
+                                struct attn_error *error);
+
+/* One line for people: "blas 192x256, 88 tasks, 1.2 GFLOP, 0.4 MiB workspace, 2.0 MiB result". */
+const char *attn_plan_text(const struct attn_plan *plan, char *text, size_t size);
+
+#endif

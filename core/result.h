@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tensors of an answer. The plan says which there are and how large; whoever lays out the
+ * answer supplies the memory before any arithmetic; kernels write straight into it.
+ */
+#ifndef ATTN_CORE_RESULT_H
+#define ATTN_CORE_RESULT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/tensor.h"
+
+enum attn_result_name {
+    ATTN_RESULT_OUTPUT,
+    ATTN_RESULT_WEIGHTS,
+    ATTN_RESULT_SCORES,
+    ATTN_RESULT_LSE,
+    ATTN_RESULT_COUNT
+};
+
+/* One tensor of the answer, dense in the axes order of `shape` (q's own layout for the output). */
+struct attn_result_tensor {
+    bool wanted;
+    enum attn_dtype dtype;
+    int rank;
+    size_t shape[ATTN_MAX_RANK];
+    size_t bytes;
+    void *data; /* supplied by the layer that lays out the answer; borrowed */
+};
+
+struct attn_result {
+    struct attn_result_tensor tensors[ATTN_RESULT_COUNT];
+    /* What was met on the way; set by the tasks. */
+    atomic_bool non_finite;           /* some output element is NaN or infinite */
+    atomic_uint_least64_t empty_rows; /* query rows (per batch item and head) that see no key */
+    atomic_uint_least64_t scores_computed; /* score elements of the tiles that were computed */
+};
+
+/* "output", "weights", "scores", "lse": the names on the wire. */
+const char *attn_result_tensor_name(enum attn_result_name name);
+
+#endif

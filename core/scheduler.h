@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compute threads. A job is a row of equal steps that any worker may take; a job that must
+ * first find out what it is (decode, plan) starts as one step and is extended from inside. Workers
+ * take a step of the job with the least remaining cost, aged so that nothing starves.
+ *
+ * Ownership: the submitter owns the job's memory, which must stay until `finished` was called; the
+ * scheduler never touches it afterwards.
+ */
+#ifndef ATTN_CORE_SCHEDULER_H
+#define ATTN_CORE_SCHEDULER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+struct attn_scheduler;
+struct attn_job;
+
+/* Caller storage; fields under "scheduler's" are not the submitter's business. */
+struct attn_job {
+    /* Runs step `index`; on some worker, concurrently with other steps of the same job.
+       `workspace` has workspace_bytes bytes aligned to 64. */
+    void (*step)(struct attn_job *job, size_t index, void *workspace);
+    /* Called once, on the worker that ended the last step, after all steps have returned. May
+       call attn_job_continue to go on with another phase; otherwise the job is over. */
+    void (*finished)(struct attn_job *job);
+    size_t steps;
+    size_t workspace_bytes; /* per worker */
+    double cost; /* planned seconds of all steps, an estimate; only ordering depends on it */
+    atomic_bool cancelled; /* set by anyone: steps not yet begun are skipped, then `finished` */
+
+    struct { /* scheduler's */
+        struct attn_job *next, *previous;
+        size_t next_step, running;
+        double enqueued_at;
+        bool continued, no_memory;
+    } state;
+};
+
+struct attn_scheduler_stats {
+    size_t workers;
+    size_t jobs_queued; /* jobs none of whose steps has begun */
+    size_t jobs_running;
+    double busy_seconds;    /* summed over workers, since start */
+    double backlog_seconds; /* planned cost not yet done */
+};
+
+/* Starts `workers` threads (>= 1). NO_MEMORY or OVERLOADED when threads cannot be had. */
+enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **out,
+                                       struct attn_error *error);
+/* Waits for the jobs inside, then ends the threads. Clears *scheduler. */
+void attn_scheduler_free(struct attn_scheduler **scheduler);
+
+/*
+ * Hands a job over; never blocks. Borrows `job` until finished() has returned or has continued it.
+ * A step whose workspace cannot be had is skipped and attn_job_lacked_memory(job) turns true.
+ */
+void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *job);
+
+/* Only inside finished(): the job goes on with its new step, steps, workspace_bytes and cost. */
+void attn_job_continue(struct attn_job *job);
+bool attn_job_lacked_memory(const struct attn_job *job);
+
+struct attn_scheduler_stats attn_scheduler_read(struct attn_scheduler *scheduler);
+
+/* Runs all steps on the calling thread with `workspace`, then finished(), until the job is over. */
+void attn_job_run_inline(struct attn_job *job, void *workspace);
+
+#endif
