@@ -69,11 +69,11 @@ static inline void encode_block(const uint8_t *bytes, char *out) {
 
 static unsigned value_of(unsigned char c) {
     if (c >= 'A' && c <= 'Z')
-        return c - 'A';
+        return (unsigned)(c - 'A');
     if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
+        return (unsigned)(c - 'a') + 26;
     if (c >= '0' && c <= '9')
-        return c - '0' + 52;
+        return (unsigned)(c - '0') + 52;
     return c == '+' ? 62 : c == '/' ? 63 : INVALID;
 }
 

@@ -170,6 +170,53 @@ START_TEST(whole_numbers_and_booleans_come_back) {
 }
 END_TEST
 
+/* Rows of a [30][70] array, so that blocks, rows and both scanners meet at every phase. */
+START_TEST(arrays_come_back_whole) {
+    enum { ROWS = 30, COLUMNS = 70, TEXT = ROWS * (COLUMNS * 25 + 64) };
+    static const uint64_t keep[] = {[NUMBER_F32] = UINT64_C(0xffffffff),
+                                    [NUMBER_F64] = UINT64_MAX,
+                                    [NUMBER_F16] = 0xffff,
+                                    [NUMBER_BF16] = 0xffff,
+                                    [NUMBER_I64] = UINT64_MAX,
+                                    [NUMBER_BOOL] = 1};
+    const enum number_type type = (enum number_type)_i;
+    const size_t size = element_size[type];
+    struct random random = random_seeded(31);
+    char *values = calloc(ROWS * COLUMNS, size);
+    char *back = calloc(ROWS * COLUMNS, size);
+    char *text = malloc(TEXT);
+    for (size_t n = 0; n < ROWS * COLUMNS; n++) {
+        /* Often small whole numbers, zeros and short ones; never a NaN with bits of its own. */
+        uint64_t bits = random_next(&random) & keep[type];
+        if (n % 3 == 0)
+            bits = type == NUMBER_F64 || type == NUMBER_I64 ? bits & UINT64_C(0x400ff00000000000)
+                                                            : bits & 0x41f0;
+        if (type == NUMBER_BOOL)
+            bits &= 1;
+        memcpy(values + n * size, &bits, size);
+        char one[NUMBER_TEXT_ROOM + 2];
+        if (number_print_array(type, &bits, 1, one) == 5 && one[0] == '"') /* "NaN" */
+            memset(values + n * size, 0, size);
+    }
+    size_t length = 0;
+    for (size_t row = 0; row < ROWS; row++) {
+        length += (size_t)sprintf(text + length, row == 0 ? "[[" : ",[");
+        length += number_print_array(type, values + row * COLUMNS * size, COLUMNS, text + length);
+        text[length++] = ']';
+    }
+    text[length++] = ']';
+    struct number_array_shape shape;
+    struct number_fault fault;
+    ck_assert_int_eq(number_array_parse(type, text, length, back, ROWS * COLUMNS, &shape, &fault),
+                     NUMBER_OK);
+    ck_assert(shape.rank == 2 && shape.shape[0] == ROWS && shape.shape[1] == COLUMNS);
+    ck_assert_int_eq(memcmp(values, back, ROWS * COLUMNS * size), 0);
+    free(values);
+    free(back);
+    free(text);
+}
+END_TEST
+
 static const struct {
     double value;
     const char *f64, *f32;
@@ -271,6 +318,7 @@ static Suite *number_print_suite(void) {
     tcase_add_test(tests, float32_is_shortest);
     tcase_add_test(tests, float64_is_shortest_and_comes_back);
     tcase_add_test(tests, whole_numbers_and_booleans_come_back);
+    tcase_add_loop_test(tests, arrays_come_back_whole, 0, NUMBER_TYPE_COUNT);
     tcase_add_loop_test(tests, a_number_has_one_form, 0, sizeof forms / sizeof forms[0]);
     tcase_add_test(tests, halves_print_in_their_own_precision);
     tcase_add_test(tests, an_array_stays_in_its_room);
