@@ -22,10 +22,36 @@ done
 cat >"$stage/program.c" <<'PROGRAM'
 #include <attention/attention.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+/* A query of zeros sees both keys alike: the output is the mean of the values. */
 int main(void)
 {
-    puts(attn_status_name(ATTN_OK));
+    const float q[2] = {0, 0}, k[4] = {1, 2, 3, 4}, v[4] = {1, 2, 3, 4};
+    const size_t one[2] = {1, 2}, two[2] = {2, 2};
+    const struct attn_limits limits = {.result_bytes = 1 << 20, .flops = 1e9};
+    const atomic_bool cancelled = false;
+    float output[2] = {0, 0};
+    struct attn_request request;
+    struct attn_call call;
+    struct attn_plan plan;
+    struct attn_result result;
+    struct attn_error error;
+
+    attn_request_init(&request);
+    request.q = attn_tensor_view(q, ATTN_FLOAT32, 2, one);
+    request.k = attn_tensor_view(k, ATTN_FLOAT32, 2, two);
+    request.v = attn_tensor_view(v, ATTN_FLOAT32, 2, two);
+    if (attn_call_init(&call, &request, &error) != ATTN_OK ||
+        attn_plan_make(&call, &limits, &plan, &result, &error) != ATTN_OK)
+        return 1;
+    result.tensors[ATTN_RESULT_OUTPUT].data = output;
+    void *workspace = aligned_alloc(64, (plan.workspace_bytes + 64) / 64 * 64);
+    for (size_t task = 0; task < plan.tasks; task++)
+        attn_execute_task(&call, &plan, &result, task, workspace, &cancelled);
+    free(workspace);
+    attn_call_close(&call);
+    printf("%s %g %g\n", attn_status_name(ATTN_OK), (double)output[0], (double)output[1]);
     return 0;
 }
 PROGRAM
@@ -37,7 +63,7 @@ flags=$(pkg-config --define-variable=libdir="$root/usr/lib" \
 # shellcheck disable=SC2086 # flags are words
 (cd "$stage" && $cc -std=c17 -Wall -Wextra -Wpedantic -Werror program.c -o program $flags)
 said=$("$stage/program")
-[ "$said" = ok ] || fail "the program said '$said', expected 'ok'"
+[ "$said" = 'ok 2 3' ] || fail "the program said '$said', expected 'ok 2 3'"
 
 "$root/usr/bin/attentiond" --version >/dev/null || fail 'the installed daemon does not answer --version'
 "$root/usr/bin/attentiond" --config "$root/etc/attentiond/attentiond.conf" --check-config >/dev/null ||
