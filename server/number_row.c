@@ -115,25 +115,9 @@ struct element {
     enum number_result result;
 };
 
-/* Parses any element. */
-static __attribute__((noinline)) struct element parse_element(const char *p, const char *end,
-                                                              enum number_type type) {
-    struct element element = {p, 0, NUMBER_OK};
-    if (!starts_number(number_peek(p, end))) {
-        element.result = scan_other(&element.at, end, type, &element.bits);
-        return element;
-    }
-    struct number_decimal decimal;
-    const char *const after = number_scan(p, end, &decimal);
-    element.result = decimal.valid ? convert(&decimal, type, &element.bits) : NUMBER_MALFORMED;
-    if (element.result == NUMBER_OK || element.result == NUMBER_MALFORMED)
-        element.at = after;
-    return element;
-}
-
 /*
- * A number without exponent, of at most 8 digits before the point and 23 after it. Scanning one
- * touches less than PLAIN_REACH bytes, which spares a check of the end at every byte.
+ * A number of at most 8 digits before the point and 23 after it. Scanning one, even with a short
+ * exponent, touches less than PLAIN_REACH bytes, which spares a check of the end at every byte.
  */
 enum { PLAIN_REACH = 64 };
 struct plain {
@@ -184,8 +168,8 @@ static inline const char *scan_fraction(const char *p, uint64_t *mantissa) {
     return NULL;
 }
 
-/* Returns where the number at p ends, or NULL when it is not plain (which may be a fault). */
-static inline const char *scan_plain(const char *p, struct plain *plain) {
+/* Returns where the digits at p end, or NULL when they are not plain (which may be a fault). */
+static inline const char *scan_mantissa(const char *p, struct plain *plain) {
     plain->negative = *p == '-';
     p += plain->negative;
     const char *const first = p;
@@ -201,14 +185,61 @@ static inline const char *scan_plain(const char *p, struct plain *plain) {
         p += append_digits(&plain->mantissa, digits, others);
     }
     plain->integer = *p != '.';
-    if (!plain->integer) {
-        const char *const point = p;
-        p = scan_fraction(p + 1, &plain->mantissa);
-        if (p == NULL || p == point + 1 || p - first > NUMBER_MANTISSA_DIGITS + 1)
-            return NULL;
-        plain->fraction = (int)(p - point - 1);
+    if (plain->integer)
+        return p;
+    const char *const point = p;
+    p = scan_fraction(p + 1, &plain->mantissa);
+    if (p == NULL || p == point + 1 || p - first > NUMBER_MANTISSA_DIGITS + 1)
+        return NULL;
+    plain->fraction = (int)(p - point - 1);
+    return p;
+}
+
+static inline const char *scan_plain(const char *p, struct plain *plain) {
+    p = scan_mantissa(p, plain);
+    return p != NULL && (*p == ',' || *p == ']' || *p == ' ' || *p == '\n') ? p : NULL;
+}
+
+/* A plain mantissa and an exponent of at most three digits; false for what needs the whole way. */
+static bool parse_scientific(const char *p, enum number_type type, struct element *element) {
+    struct plain plain;
+    p = scan_mantissa(p, &plain);
+    if (type > NUMBER_BF16 || p == NULL || (*p | 0x20) != 'e')
+        return false;
+    p++;
+    const bool negative = *p == '-';
+    p += negative || *p == '+';
+    const char *const first = p;
+    int exponent = 0;
+    for (; p - first < 4 && number_is_digit((unsigned char)*p); p++)
+        exponent = exponent * 10 + (*p - '0');
+    if (p == first || p - first == 4)
+        return false;
+    const struct number_format *const format = &number_formats[type];
+    exponent = (negative ? -exponent : exponent) - plain.fraction;
+    if (!number_round_fast(format, plain.mantissa, exponent, &element->bits))
+        return false;
+    element->bits |= (uint64_t)plain.negative << format->sign_bit;
+    element->at = p;
+    return true;
+}
+
+/* Parses any element. */
+static __attribute__((noinline)) struct element parse_element(const char *p, const char *end,
+                                                              enum number_type type) {
+    struct element element = {p, 0, NUMBER_OK};
+    if (!starts_number(number_peek(p, end))) {
+        element.result = scan_other(&element.at, end, type, &element.bits);
+        return element;
     }
-    return *p == ',' || *p == ']' || *p == ' ' || *p == '\n' ? p : NULL;
+    if (end - p >= PLAIN_REACH && parse_scientific(p, type, &element))
+        return element;
+    struct number_decimal decimal;
+    const char *const after = number_scan(p, end, &decimal);
+    element.result = decimal.valid ? convert(&decimal, type, &element.bits) : NUMBER_MALFORMED;
+    if (element.result == NUMBER_OK || element.result == NUMBER_MALFORMED)
+        element.at = after;
+    return element;
 }
 
 /*

@@ -13,6 +13,7 @@ enum { LANES = 16, BLOCK = 64 };
 
 /* Lane-wise bytes: the compiler maps them to whatever vector registers there are. */
 typedef uint8_t lanes __attribute__((vector_size(LANES)));
+typedef int8_t signed_lanes __attribute__((vector_size(LANES)));
 typedef uint64_t words __attribute__((vector_size(LANES)));
 
 struct scan {
@@ -56,6 +57,34 @@ static struct counts count_block(const char *p) {
     return counts;
 }
 
+/* Lane i gets the sum of lanes 0 to i. */
+static signed_lanes sum_before(signed_lanes v) {
+    const signed_lanes zero = {0};
+    v += __builtin_shufflevector(zero, v, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+                                 30);
+    v += __builtin_shufflevector(zero, v, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
+                                 29);
+    v += __builtin_shufflevector(zero, v, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+                                 27);
+    v += __builtin_shufflevector(zero, v, 0, 0, 0, 0, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23);
+    return v;
+}
+
+/* Follows the depth through a block without quotes; false where it comes to zero inside. */
+static bool follow_depth(const char *p, size_t *depth) {
+    size_t now = *depth;
+    for (int i = 0; i < BLOCK; i += LANES) {
+        const lanes bytes = load(p + i);
+        const signed_lanes change =
+            sum_before((signed_lanes)(bytes == ']') - (signed_lanes)(bytes == '['));
+        if (now <= LANES && any((lanes)(change <= (int8_t) - (int)now)))
+            return false;
+        now += (size_t)(ptrdiff_t)change[LANES - 1];
+    }
+    *depth = now;
+    return true;
+}
+
 /* Walks bytes until `stop` or the closing bracket; true when that was found, *p just past it. */
 static bool walk_bytes(struct scan *scan, const char **p, const char *stop) {
     const char *at = *p;
@@ -85,10 +114,8 @@ static const char *skip_blocks(struct scan *scan, const char *p, const char *end
         for (; block < BLOCKS_PER_SUM && end - p >= BLOCK; block++) {
             const struct counts counts = count_block(p);
             if (any(counts.opens | counts.closes | counts.quotes)) {
-                const size_t closes = sum(counts.closes);
-                if (closes >= scan->depth || any(counts.quotes))
+                if (any(counts.quotes) || !follow_depth(p, &scan->depth))
                     break;
-                scan->depth += sum(counts.opens) - closes;
             }
             commas += counts.commas;
             p += BLOCK;

@@ -89,6 +89,21 @@ START_TEST(long_arrays_keep_their_counts) {
 }
 END_TEST
 
+/* Every depth closed at once, at every place within a block. */
+START_TEST(many_brackets_close_together) {
+    char text[ROOM];
+    for (size_t depth = 1; depth < 200; depth++) {
+        for (size_t filler = 0; filler < 130; filler++) {
+            memset(text, '[', depth);
+            memset(text + depth, '7', filler);
+            memset(text + depth + filler, ']', depth);
+            memset(text + 2 * depth + filler, ']', 64);
+            expect_same(text, 2 * depth + filler + 64);
+        }
+    }
+}
+END_TEST
+
 START_TEST(brackets_in_strings_do_not_count) {
     const char text[] = "[\"]\",\"\\\"]\",\"\\\\\",[\"[[[,\"]] ,]";
     const struct found found = skip(text, strlen(text));
@@ -110,6 +125,7 @@ static Suite *number_skip_suite(void) {
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, random_text_agrees_with_a_plain_loop);
     tcase_add_test(tests, long_arrays_keep_their_counts);
+    tcase_add_test(tests, many_brackets_close_together);
     tcase_add_test(tests, brackets_in_strings_do_not_count);
     tcase_add_test(tests, what_is_no_array_is_refused);
     suite_add_tcase(suite, tests);
