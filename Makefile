@@ -204,6 +204,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 # libattention.a may end up in somebody's shared library.
 $(BUILD)/obj/core/%.o: private PIC := -fPIC -fno-semantic-interposition
 $(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
+$(BUILD)/obj/core/convert.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/server/number%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
 # The powers of ten behind number text are computed, not committed: tools/generate_powers.c.

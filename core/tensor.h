@@ -43,11 +43,14 @@ struct attn_tensor attn_tensor_none(void);
 bool attn_tensor_is_none(const struct attn_tensor *tensor);
 
 /* A dense row-major view; borrows data. The caller has checked that the sizes fit
- * (attn_tensor_bytes). */
+ * (attn_shape_bytes). */
 struct attn_tensor attn_tensor_view(const void *data, enum attn_dtype dtype, int rank,
                                     const size_t *shape);
 
-/* Elements and bytes of a dense tensor of this shape; false when they do not fit in size_t. */
+/*
+ * Elements and bytes of a dense tensor of this shape; false when they, or the strides over them,
+ * exceed PTRDIFF_MAX (an axis of size 0 does not excuse the others).
+ */
 bool attn_shape_elements(int rank, const size_t *shape, size_t *elements);
 bool attn_shape_bytes(enum attn_dtype dtype, int rank, const size_t *shape, size_t *bytes);
 
