@@ -54,7 +54,6 @@ struct attn_request {
     enum attn_layout layout;
     int64_t num_heads, num_kv_heads; /* 0: not given */
     struct attn_int_list q_offset;   /* one value or one per batch item */
-    enum attn_align align; /* of a top-level alignment, given beside the mask; NONE: not given */
     bool scale_given;
     double scale;
     bool softcap_given;

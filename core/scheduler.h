@@ -25,9 +25,10 @@ struct attn_job {
     /* Runs step `index`; on some worker, concurrently with other steps of the same job.
        `workspace` has workspace_bytes bytes aligned to 64. */
     void (*step)(struct attn_job *job, size_t index, void *workspace);
-    /* Called once, on the worker that ended the last step, after all steps have returned. May
-       call attn_job_continue to go on with another phase; otherwise the job is over. */
-    void (*finished)(struct attn_job *job);
+    /* Called once per phase, on the worker that ended the last step, after all steps have returned.
+       True: the job goes on with its new step, steps, workspace_bytes and cost. False: the job is
+       over and its memory is no longer looked at; it may already be gone when this returns. */
+    bool (*finished)(struct attn_job *job);
     size_t steps;
     size_t workspace_bytes; /* per worker */
     double cost; /* planned seconds of all steps, an estimate; only ordering depends on it */
@@ -56,13 +57,12 @@ enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **o
 void attn_scheduler_free(struct attn_scheduler **scheduler);
 
 /*
- * Hands a job over; never blocks. Borrows `job` until finished() has returned or has continued it.
- * A step whose workspace cannot be had is skipped and attn_job_lacked_memory(job) turns true.
+ * Hands a job over; never blocks. Borrows `job` until its finished() returns false.
+ * A step whose workspace cannot be had is skipped; attn_job_lacked_memory says so.
  */
 void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *job);
 
-/* Only inside finished(): the job goes on with its new step, steps, workspace_bytes and cost. */
-void attn_job_continue(struct attn_job *job);
+/* True when a step was skipped because its workspace could not be had. */
 bool attn_job_lacked_memory(const struct attn_job *job);
 
 struct attn_scheduler_stats attn_scheduler_read(struct attn_scheduler *scheduler);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of validation, in the order attn_call_init runs them. Each fills its part of *call. */
+#ifndef ATTN_CORE_CALL_INTERNAL_H
+#define ATTN_CORE_CALL_INTERNAL_H
+
+#include "core/call.h"
+
+/* B Hq Hkv Tq Tk D Dv, operands and strides. Errors: MISSING_FIELD, BAD_DTYPE, BAD_SHAPE,
+ * BAD_VALUE. */
+enum attn_status attn_call_resolve_shapes(struct attn_call *call, struct attn_request *request,
+                                          struct attn_error *error);
+
+/*
+ * Allocates call->storage, validates the mask and resolves the absolute position of query 0 from
+ * q_offset or the causal masks' align. Errors: BAD_MASK, BAD_VALUE, AMBIGUOUS, NO_MEMORY.
+ */
+enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn_request *request,
+                                             struct attn_error *error);
+
+/* ALiBi slopes and sinks, one per query head. Errors: BAD_VALUE. */
+enum attn_status attn_call_resolve_head_lists(struct attn_call *call, struct attn_request *request,
+                                              struct attn_error *error);
+
+/* The additive bias: dtype, broadcast, no +inf. Errors: BAD_DTYPE, BAD_SHAPE, BAD_VALUE. */
+enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_request *request,
+                                        struct attn_error *error);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Costs, sizes and tasks of a call: a pure value. */
+#include "core/plan.h"
+
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "core/executor_internal.h"
+
+/* A worker's workspace is kept below this by cutting tiles, for very wide heads. */
+#define WORKSPACE_TARGET ((size_t)32 << 20)
+/* Tiles that are classified one by one; beyond it rows are costed by their key range alone. */
+#define MAX_TILES_CLASSIFIED ((size_t)1 << 18)
+
+static enum attn_status choose_kernel(const struct attn_call *call, struct attn_plan *plan,
+                                      struct attn_error *error) {
+    if (call->kernel == NULL) {
+        plan->kernel = attn_kernel_default();
+        return ATTN_OK;
+    }
+    plan->kernel = attn_kernel_find(call->kernel);
+    if (plan->kernel != NULL && plan->kernel->available())
+        return ATTN_OK;
+    char names[160] = "";
+    size_t used = 0;
+    const struct attn_kernel *kernel;
+    for (size_t n = 0; (kernel = attn_kernel_at(n)) != NULL && used < sizeof names; n++)
+        if (kernel->available())
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                     used == 0 ? "" : ", ", kernel->name);
+    return attn_fail(error, ATTN_BAD_VALUE, "/kernel",
+                     "There is no kernel \"%.40s\" on this machine; there are %s. Leave it out to "
+                     "have one chosen.",
+                     call->kernel, names);
+}
+
+/* Shrinks tiles until a worker's workspace is moderate; a function of the call and kernel alone. */
+static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) {
+    plan->grid = plan->kernel->grid(call);
+    for (;;) {
+        plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);
+        size_t *larger =
+            plan->grid.row_tile > plan->grid.key_tile ? &plan->grid.row_tile : &plan->grid.key_tile;
+        if (plan->workspace_bytes <= WORKSPACE_TARGET || *larger <= 1)
+            return;
+        *larger /= 2;
+    }
+}
+
+/* Scores of one row tile that are not known to be hidden, for one head. */
+static double planned_in_row_tile(const struct attn_call *call, const struct attn_plan *plan,
+                                  size_t b, size_t h, size_t row, bool by_tile) {
+    const size_t rows = attn_min_size(plan->grid.row_tile, call->Tq - row);
+    size_t begin, end;
+    attn_mask_key_range(&call->mask, &call->space, b, h, row, rows, &begin, &end);
+    if (!by_tile || call->mask.count == 0)
+        return (double)rows * (double)(end - begin);
+    double planned = 0;
+    for (size_t key = begin - begin % plan->grid.key_tile; key < end; key += plan->grid.key_tile) {
+        const size_t first = attn_max_size(key, begin);
+        const size_t last = attn_min_size(key + plan->grid.key_tile, end);
+        const struct attn_mask_tile tile = {b, h, row, rows, first, last - first};
+        if (attn_mask_classify(&call->mask, &call->space, &tile, false) != ATTN_TILE_EMPTY)
+            planned += (double)rows * (double)tile.keys;
+    }
+    return planned;
+}
+
+static void cost(const struct attn_call *call, struct attn_plan *plan) {
+    const double scores = (double)call->Tq * (double)call->Tk;
+    plan->scores_total = (double)call->B * (double)call->Hq * scores;
+    const size_t batches = attn_mask_varies_by_batch(&call->mask) || call->space.q_offset_count > 1
+                               ? call->B
+                               : attn_min_size(call->B, 1);
+    const size_t heads =
+        attn_mask_varies_by_head(&call->mask) ? call->Hq : attn_min_size(call->Hq, 1);
+    const double row_tiles = (double)batches * (double)heads * (double)plan->row_tiles;
+    const double key_tiles = (double)call->Tk / (double)plan->grid.key_tile + 1;
+    plan->scores_planned = plan->scores_total;
+    if (call->mask.count != 0 && row_tiles > 0 && row_tiles <= (double)MAX_TILES_CLASSIFIED) {
+        const bool by_tile = row_tiles * key_tiles <= (double)MAX_TILES_CLASSIFIED;
+        double planned = 0;
+        for (size_t b = 0; b < batches; b++)
+            for (size_t h = 0; h < heads; h++)
+                for (size_t row = 0; row < call->Tq; row += plan->grid.row_tile)
+                    planned += planned_in_row_tile(call, plan, b, h, row, by_tile);
+        plan->scores_planned =
+            planned * ((double)call->B / (double)batches) * ((double)call->Hq / (double)heads);
+    }
+    plan->flops = 2.0 * ((double)call->D + (double)call->Dv) * plan->scores_planned;
+    if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
+        plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
+                       (double)call->map_rows * (double)call->map_cols;
+}
+
+/* Adds an axis to a shape. */
+static void push(struct attn_result_tensor *tensor, size_t size) {
+    tensor->shape[tensor->rank++] = size;
+}
+
+/* The output has q's own axes, Dv wide. */
+static void shape_output(const struct attn_call *call, struct attn_result_tensor *tensor) {
+    tensor->dtype = call->output_dtype;
+    if (call->q_rank == 4 || call->split_heads)
+        push(tensor, call->B);
+    if (call->q_rank >= 3 && !call->bthd && !call->split_heads)
+        push(tensor, call->Hq);
+    push(tensor, call->Tq);
+    if (call->bthd)
+        push(tensor, call->Hq);
+    push(tensor, call->split_heads ? call->Hq * call->Dv : call->Dv);
+}
+
+/* [B,heads,T...] without the leading axes that q's rank lacks. */
+static void shape_leading(const struct attn_call *call, size_t heads,
+                          struct attn_result_tensor *tensor) {
+    tensor->dtype = call->precision == ATTN_PRECISION_FLOAT64 ? ATTN_FLOAT64 : ATTN_FLOAT32;
+    if (call->q_rank == 4 || call->split_heads)
+        push(tensor, call->B);
+    if (call->q_rank >= 3)
+        push(tensor, heads);
+}
+
+static void shape_result(const struct attn_call *call, struct attn_result *result) {
+    struct attn_result_tensor *tensors = result->tensors;
+    shape_output(call, &tensors[ATTN_RESULT_OUTPUT]);
+    for (size_t map = ATTN_RESULT_WEIGHTS; map <= ATTN_RESULT_SCORES; map++) {
+        shape_leading(call, call->map_head_count, &tensors[map]);
+        push(&tensors[map], call->map_rows);
+        push(&tensors[map], call->map_cols);
+    }
+    shape_leading(call, call->Hq, &tensors[ATTN_RESULT_LSE]);
+    push(&tensors[ATTN_RESULT_LSE], call->Tq);
+    for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
+        tensors[n].wanted = (call->returns & (1u << n)) != 0;
+}
+
+static enum attn_status size_result(const struct attn_call *call, const struct attn_limits *limits,
+                                    struct attn_plan *plan, struct attn_result *result,
+                                    struct attn_error *error) {
+    size_t split_width;
+    bool fits = attn_mul_size(call->Hq, call->Dv, &split_width);
+    shape_result(call, result);
+    plan->result_bytes = 0;
+    for (size_t n = 0; n < ATTN_RESULT_COUNT && fits; n++) {
+        struct attn_result_tensor *tensor = &result->tensors[n];
+        if (tensor->wanted)
+            fits = attn_shape_bytes(tensor->dtype, tensor->rank, tensor->shape, &tensor->bytes) &&
+                   attn_add_size(plan->result_bytes, tensor->bytes, &plan->result_bytes);
+    }
+    if (fits && plan->result_bytes <= limits->result_bytes)
+        return ATTN_OK;
+    return attn_fail(error, ATTN_RESULT_TOO_LARGE, "/return",
+                     "The answer would be larger than the %zu bytes allowed. For a part of the map "
+                     "use weights with rows, cols or heads.",
+                     limits->result_bytes);
+}
+
+enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_limits *limits,
+                                struct attn_plan *plan, struct attn_result *result,
+                                struct attn_error *error) {
+    *plan = (struct attn_plan){0};
+    *result = (struct attn_result){0};
+    if (choose_kernel(call, plan, error) != ATTN_OK ||
+        size_result(call, limits, plan, result, error) != ATTN_OK)
+        return error->status;
+    fit_workspace(call, plan);
+    plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
+    plan->tasks = call->B * call->Hkv * plan->row_tiles;
+    cost(call, plan);
+    if (plan->flops > limits->flops)
+        return attn_fail(error, ATTN_TOO_MUCH_WORK, "",
+                         "The call needs %.3g floating-point operations; %.3g are allowed. Send "
+                         "fewer queries or keys per call, or a mask that hides whole tiles.",
+                         plan->flops, limits->flops);
+    return ATTN_OK;
+}
+
+const char *attn_plan_text(const struct attn_plan *plan, char *text, size_t size) {
+    snprintf(text, size, "%s %zux%zu, %zu tasks, %.3g GFLOP, %.1f MiB workspace, %.1f MiB result",
+             plan->kernel->name, plan->grid.row_tile, plan->grid.key_tile, plan->tasks,
+             plan->flops / 1e9, (double)plan->workspace_bytes / 1048576.0,
+             (double)plan->result_bytes / 1048576.0);
+    return text;
+}
