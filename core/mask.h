@@ -36,6 +36,13 @@ struct attn_int_list {
     size_t count;
 };
 
+/* Where a node stands in the tree that the program spells. */
+struct attn_mask_place {
+    size_t parent; /* index of the combinator that takes this node's result; the root: count */
+    size_t depth;  /* combinators above it */
+    bool first;    /* no operand of the parent stands before it; true for the root */
+};
+
 /* One step of the postfix program. Only the fields of its kind are read; the rest are zero/none. */
 struct attn_mask_node {
     enum attn_mask_kind kind;
@@ -48,6 +55,7 @@ struct attn_mask_node {
     struct attn_tensor kv;           /* SEGMENTS kv ids; none: the same ids as q's (Tq = Tk) */
     size_t operands;  /* ALL, ANY: how many results are taken from the stack (may be 0) */
     char pointer[64]; /* JSON pointer of this node, for messages: "/mask/all/1" */
+    struct attn_mask_place place; /* set by attn_mask_validate; callers leave it alone */
 };
 
 /* The program; borrows its nodes. count 0: everything is visible. */
@@ -70,23 +78,25 @@ struct attn_mask_tile {
     size_t key, keys;
 };
 
-enum attn_tile_class { ATTN_TILE_EMPTY, ATTN_TILE_FULL, ATTN_TILE_PARTIAL };
+/* In the order of how much is visible. */
+enum attn_tile_class { ATTN_TILE_EMPTY, ATTN_TILE_PARTIAL, ATTN_TILE_FULL };
 
 const char *attn_mask_kind_name(enum attn_mask_kind kind);
 
 /* True when some leaf depends on absolute positions (then Tq != Tk needs an alignment). */
 bool attn_mask_uses_positions(const struct attn_mask *mask);
-/* True when some leaf differs between heads / between batch items. */
+/* True when some leaf of a validated mask differs between heads / between batch items. That
+ * q_offset differs between batch items is not the mask's to know. */
 bool attn_mask_varies_by_head(const struct attn_mask *mask);
 bool attn_mask_varies_by_batch(const struct attn_mask *mask);
 
 /*
  * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1, the
  * stack discipline and depth; replaces each node's tensors in place by views broadcast to
- * [B,Hq,Tq,Tk] (keep and segments: [B,1,1,T]). Alignment is request validation's business. Errors:
- * BAD_MASK, BAD_DTYPE, with the node's pointer and a sentence that says how to mend it; an `allow`
- * or `hide` of shape [B,Tk] that does not broadcast, or only by accident (B = Tq excluded), is
- * refused with a hint to {"type":"padding","keep":...}.
+ * [B,Hq,Tq,Tk] (keep and segments: [B,1,1,T]) and notes each node's place, so it runs once per
+ * mask. Alignment is request validation's business. Errors: BAD_MASK with the node's pointer, or
+ * that of its member, and a sentence that says how to mend it; an `allow` or `hide` of shape [B,Tk]
+ * that is not [Tq,Tk] as well is refused with a hint to {"type":"padding","keep":...}.
  */
 enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_mask_space *space,
                                     struct attn_error *error);
@@ -100,14 +110,16 @@ void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_sp
 
 /*
  * Classifies a tile. Never wrong about EMPTY and FULL; may say PARTIAL of a tile that is either.
- * `thorough` also reads tensor leaves' elements inside the tile (exact for a single leaf);
- * otherwise a tensor leaf counts as PARTIAL.
+ * Exact for a single leaf, but for segments whose ids are in no order and for allow and hide:
+ * their elements inside the tile are read only when `thorough`, else they count as PARTIAL. Costs
+ * O(nodes), plus O(rows + keys) for keep and segments. A tile without positions is EMPTY.
  */
 enum attn_tile_class attn_mask_classify(const struct attn_mask *mask,
                                         const struct attn_mask_space *space,
                                         const struct attn_mask_tile *tile, bool thorough);
 
-/* 64-bit words of one row of a tile's bit picture, and of the scratch that attn_mask_fill needs. */
+/* 64-bit words of one row of a tile's bit picture, and of the scratch that attn_mask_fill needs
+ * for a validated mask (SIZE_MAX when that does not fit). */
 size_t attn_mask_row_words(size_t keys);
 size_t attn_mask_scratch_words(const struct attn_mask *mask, size_t rows, size_t keys);
 

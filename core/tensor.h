@@ -62,6 +62,13 @@ bool attn_shape_bytes(enum attn_dtype dtype, int rank, const size_t *shape, size
 bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_MAX_RANK],
                            struct attn_tensor *out);
 
+/* Where element [i0,i1,i2,i3] of a tensor of rank ATTN_MAX_RANK lies, in elements from data. */
+static inline ptrdiff_t attn_tensor_offset(const struct attn_tensor *tensor, size_t i0, size_t i1,
+                                           size_t i2, size_t i3) {
+    return (ptrdiff_t)i0 * tensor->stride[0] + (ptrdiff_t)i1 * tensor->stride[1] +
+           (ptrdiff_t)i2 * tensor->stride[2] + (ptrdiff_t)i3 * tensor->stride[3];
+}
+
 /* Writes "[2, 3, 4]" for messages; always NUL-terminated. Returns text. */
 const char *attn_shape_text(int rank, const size_t *shape, char *text, size_t size);
 

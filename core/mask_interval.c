@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The leaves that are one interval of keys per row: causal, window, padding lengths, prefix. Each
+ * says in O(1) what some and what every row of a run sees; class and bits follow from that alone.
+ * Both ends of each interval rise with the row (or the interval is cut off, by q_lengths), so the
+ * first and the last row bound the run, and intervals of neighbouring rows touch: the union has no
+ * hole, which makes EMPTY as exact as FULL.
+ */
+#include "core/mask_internal.h"
+
+#include <string.h>
+
+/* Absolute position of a row. Positions stop at the ends of int64 instead of wrapping. */
+static int64_t position_of(const struct attn_mask_space *space, size_t b, size_t row) {
+    const struct attn_int_list offsets = {space->q_offset, space->q_offset_count};
+    return offsets.count == 0 ? (int64_t)row
+                              : attn_add_saturating(attn_int_list_at(&offsets, b), (int64_t)row);
+}
+
+/* The first key at or after position i, and the end of the keys up to and including i. */
+static size_t begin_at(int64_t i, size_t Tk) {
+    return i <= 0 ? 0 : attn_min_size((size_t)i, Tk);
+}
+
+static size_t end_after(int64_t i, size_t Tk) {
+    return i < 0 ? 0 : attn_min_size((size_t)i + 1, Tk);
+}
+
+static struct attn_bounds bounds_of_window(const struct attn_mask_space *space, size_t b,
+                                           size_t row, size_t rows, int64_t left, int64_t right) {
+    const int64_t first = position_of(space, b, row);
+    const int64_t last = position_of(space, b, row + rows - 1);
+    const size_t Tk = space->Tk;
+    const size_t first_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(first, left), Tk);
+    const size_t last_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(last, left), Tk);
+    const size_t first_end = right < 0 ? Tk : end_after(attn_add_saturating(first, right), Tk);
+    const size_t last_end = right < 0 ? Tk : end_after(attn_add_saturating(last, right), Tk);
+    return (struct attn_bounds){.some = attn_interval_make(first_begin, last_end),
+                                .every = attn_interval_make(last_begin, first_end)};
+}
+
+struct attn_bounds attn_mask_bounds_window(const struct attn_mask_node *node,
+                                           const struct attn_mask_space *space, size_t b,
+                                           size_t row, size_t rows) {
+    return bounds_of_window(space, b, row, rows, node->left, node->right);
+}
+
+struct attn_bounds attn_mask_bounds_causal(const struct attn_mask_node *node,
+                                           const struct attn_mask_space *space, size_t b,
+                                           size_t row, size_t rows) {
+    (void)node;
+    return bounds_of_window(space, b, row, rows, -1, 0);
+}
+
+struct attn_bounds attn_mask_bounds_prefix(const struct attn_mask_node *node,
+                                           const struct attn_mask_space *space, size_t b,
+                                           size_t row, size_t rows) {
+    (void)space, (void)row, (void)rows;
+    const struct attn_interval keys =
+        attn_interval_make(0, (size_t)attn_int_list_at(&node->lengths, b));
+    return (struct attn_bounds){.some = keys, .every = keys};
+}
+
+struct attn_bounds attn_mask_bounds_lengths(const struct attn_mask_node *node,
+                                            const struct attn_mask_space *space, size_t b,
+                                            size_t row, size_t rows) {
+    const size_t visible_rows = attn_int_list_given(&node->q_lengths)
+                                    ? (size_t)attn_int_list_at(&node->q_lengths, b)
+                                    : space->Tq;
+    const size_t kv_length = (size_t)attn_int_list_at(&node->kv_lengths, b);
+    return (struct attn_bounds){
+        .some = attn_interval_make(0, row < visible_rows ? kv_length : 0),
+        .every = attn_interval_make(0, row + rows <= visible_rows ? kv_length : 0)};
+}
+
+enum attn_tile_class attn_mask_classify_interval(const struct attn_mask_node *node,
+                                                 const struct attn_mask_space *space,
+                                                 const struct attn_mask_tile *tile, bool thorough) {
+    (void)thorough;
+    const struct attn_bounds bounds =
+        attn_mask_leaf(node)->bounds(node, space, tile->b, tile->row, tile->rows);
+    const size_t end = tile->key + tile->keys;
+    if (bounds.some.end <= tile->key || bounds.some.begin >= end)
+        return ATTN_TILE_EMPTY;
+    return bounds.every.begin <= tile->key && bounds.every.end >= end ? ATTN_TILE_FULL
+                                                                      : ATTN_TILE_PARTIAL;
+}
+
+void attn_mask_fill_interval(const struct attn_mask_node *node, const struct attn_mask_space *space,
+                             const struct attn_mask_tile *tile, uint64_t *bits) {
+    const struct attn_mask_leaf *leaf = attn_mask_leaf(node);
+    const size_t words = attn_mask_row_words(tile->keys);
+    const struct attn_interval tile_keys = {tile->key, tile->key + tile->keys};
+    memset(bits, 0, tile->rows * words * sizeof *bits);
+    for (size_t r = 0; r < tile->rows; r++) {
+        const struct attn_interval keys = attn_interval_intersect(
+            leaf->bounds(node, space, tile->b, tile->row + r, 1).some, tile_keys);
+        if (!attn_interval_is_empty(keys))
+            attn_bits_set(bits + r * words, keys.begin - tile->key, keys.end - tile->key);
+    }
+}
