@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collecting options from the body and the query string, and values that may be tensor names. */
+#include "server/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/convert.h"
+#include "server/options_table.h"
+
+void options_init(struct options *options, struct codec_request *request, struct json_reader reader,
+                  struct options_tensors tensors) {
+    *options = (struct options){
+        .request = request, .reader = reader, .tensors = tensors, .real = ATTN_FLOAT32};
+}
+
+void options_close(struct options *options) {
+    for (size_t i = 0; i < options->query_count; i++)
+        json_document_close(&options->query[i]);
+    free(options->query);
+    options->query = NULL;
+    options->query_count = 0;
+}
+
+static bool find_option(const char *name, size_t *index) {
+    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
+        if (strcmp(OPTIONS_TABLE[i].name, name) == 0) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum attn_status options_give(struct options *options, const char *name, struct json_value value,
+                              bool *known) {
+    size_t index;
+    char pointer[JSON_POINTER_ROOM];
+    *known = find_option(name, &index);
+    if (!*known)
+        return ATTN_OK;
+    if (options->given[index].node != NULL)
+        return attn_fail(
+            options->reader.error, ATTN_OPTION_TWICE, json_pointer_member(pointer, "", name),
+            "%s was given twice. Give it once, in the query string or in the request.", name);
+    options->given[index] = value;
+    return ATTN_OK;
+}
+
+enum attn_status options_apply(struct options *options) {
+    enum attn_status status = ATTN_OK;
+    for (size_t i = 0; status == ATTN_OK && i < OPTIONS_COUNT; i++) {
+        char pointer[JSON_POINTER_ROOM];
+        if (options->given[i].node != NULL)
+            status =
+                OPTIONS_TABLE[i].apply(options, options->given[i],
+                                       json_pointer_member(pointer, "", OPTIONS_TABLE[i].name));
+    }
+    return status;
+}
+
+/* The request's tensor called what `value` says. */
+static enum attn_status find_tensor(struct options *options, struct json_value value,
+                                    enum json_tensor_role role, const char *pointer,
+                                    struct attn_tensor *out) {
+    const char *const name = json_string_value(value.node);
+    char shown[64];
+    bool found;
+    const enum attn_status status =
+        options->tensors.find(options->tensors.closure, name, role, out, &found);
+    if (status != ATTN_OK || found)
+        return status;
+    const bool of_mask = strncmp(pointer, "/mask", 5) == 0;
+    return attn_fail(options->reader.error, of_mask ? ATTN_BAD_MASK : ATTN_BAD_VALUE,
+                     options->tensors.names_are_places ? name : pointer,
+                     "The request has no tensor called \"%s\". Send it beside q, k and v, or "
+                     "inline.",
+                     json_snippet(name, strlen(name), 0, shown, sizeof shown));
+}
+
+enum attn_status options_tensor(struct options *options, struct json_value value,
+                                enum json_tensor_role role, const char *pointer,
+                                struct attn_tensor *out) {
+    if (json_value_kind(value) == JSON_KIND_TEXT)
+        return find_tensor(options, value, role, pointer, out);
+    return json_tensor_read(&options->reader, value, role, options->real, pointer, out, NULL);
+}
+
+/* Whether a list option is written as a tensor: by name, or as an object. */
+static bool is_tensor(struct json_value value) {
+    const enum json_kind kind = json_value_kind(value);
+    return kind == JSON_KIND_TEXT || kind == JSON_KIND_OBJECT;
+}
+
+/* A tensor for a list option: rank 1, of a class. */
+static enum attn_status list_tensor(struct options *options, struct json_value value,
+                                    enum json_tensor_role role, const char *pointer,
+                                    struct attn_tensor *out) {
+    char text[96];
+    const enum attn_status status = options_tensor(options, value, role, pointer, out);
+    if (status != ATTN_OK)
+        return status;
+    if (out->rank != 1)
+        return attn_fail(options->reader.error, ATTN_BAD_SHAPE, pointer,
+                         "Expected a tensor of rank 1, but its shape is %s.",
+                         attn_shape_text(out->rank, out->shape, text, sizeof text));
+    const bool is_real = attn_dtype_class(out->dtype) == ATTN_CLASS_FLOAT;
+    if (is_real != (role == JSON_TENSOR_REAL))
+        return attn_fail(options->reader.error, ATTN_BAD_DTYPE, pointer,
+                         "Expected a tensor of %s, but its dtype is %s.",
+                         is_real ? "whole numbers" : "floating-point numbers",
+                         attn_dtype_name(out->dtype));
+    return ATTN_OK;
+}
+
+static enum attn_status no_memory(struct options *options) {
+    return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
+}
+
+enum attn_status options_ints(struct options *options, struct json_value value, const char *pointer,
+                              struct attn_int_list *out) {
+    struct attn_tensor tensor;
+    if (!is_tensor(value))
+        return json_value_ints(&options->reader, value, pointer, out);
+    const enum attn_status status = list_tensor(options, value, JSON_TENSOR_MASK, pointer, &tensor);
+    if (status != ATTN_OK)
+        return status;
+    int64_t *const values =
+        storage_take_array(options->reader.storage, tensor.shape[0], sizeof *values);
+    if (values == NULL)
+        return no_memory(options);
+    for (size_t i = 0; i < tensor.shape[0]; i++)
+        values[i] = attn_tensor_int_at(&tensor, (ptrdiff_t)i);
+    *out = (struct attn_int_list){values, tensor.shape[0]};
+    return ATTN_OK;
+}
+
+enum attn_status options_reals(struct options *options, struct json_value value,
+                               const char *pointer, struct attn_real_list *out) {
+    struct attn_tensor tensor;
+    if (!is_tensor(value))
+        return json_value_reals(&options->reader, value, pointer, out);
+    const enum attn_status status = list_tensor(options, value, JSON_TENSOR_REAL, pointer, &tensor);
+    if (status != ATTN_OK)
+        return status;
+    double *const values =
+        storage_take_array(options->reader.storage, tensor.shape[0], sizeof *values);
+    if (values == NULL)
+        return no_memory(options);
+    attn_load_double(tensor.dtype, tensor.data, 1, tensor.shape[0], values);
+    *out = (struct attn_real_list){values, tensor.shape[0]};
+    return ATTN_OK;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes back: `return`, and `weights` with its stage, heads, rows and columns. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/options_table.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+struct return_word {
+    const char *name;
+    unsigned bit; /* 0: part of the contract, but not of this version */
+};
+
+static const struct return_word RETURNS[] = {
+    {"output", ATTN_RETURN_OUTPUT},
+    {"weights", ATTN_RETURN_WEIGHTS},
+    {"scores", ATTN_RETURN_SCORES},
+    {"lse", ATTN_RETURN_LSE},
+    {"stats", 0},
+    {"col_sums", 0},
+};
+
+static enum attn_status take_return(struct options *options, struct json_value word,
+                                    const char *pointer) {
+    char came[JSON_DESCRIPTION_ROOM];
+    const char *const name = json_string_value(word.node);
+    for (size_t i = 0; name != NULL && i < COUNT(RETURNS); i++) {
+        if (strcmp(RETURNS[i].name, name) != 0)
+            continue;
+        if (RETURNS[i].bit == 0)
+            return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
+                             "\"%s\" is not available in this version; output, weights, scores "
+                             "and lse are.",
+                             name);
+        options->request->attention.returns |= RETURNS[i].bit;
+        return ATTN_OK;
+    }
+    return attn_fail(options->reader.error, name == NULL ? ATTN_BAD_TYPE : ATTN_BAD_VALUE, pointer,
+                     "Expected any of \"output\", \"weights\", \"scores\" and \"lse\", but %s "
+                     "came.",
+                     json_value_describe(word, came));
+}
+
+enum attn_status options_apply_return(struct options *options, struct json_value value,
+                                      const char *pointer) {
+    char came[JSON_DESCRIPTION_ROOM];
+    if (json_value_kind(value) == JSON_KIND_TEXT)
+        return take_return(options, value, pointer);
+    if (json_value_kind(value) != JSON_KIND_LIST)
+        return attn_fail(options->reader.error, ATTN_BAD_TYPE, pointer,
+                         "Expected a list such as [\"output\", \"weights\"], but %s came.",
+                         json_value_describe(value, came));
+    if (json_array_size(value.node) == 0)
+        return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
+                         "The list is empty. Name at least one of output, weights, scores and lse, "
+                         "or leave return out for [\"output\"].");
+    enum attn_status status = ATTN_OK;
+    for (size_t i = 0; status == ATTN_OK && i < json_array_size(value.node); i++)
+        status = take_return(options, json_value_item(value, i), pointer);
+    return status;
+}
+
+static enum attn_status read_stage(struct options *options, struct json_value value,
+                                   const char *pointer) {
+    static const char *const words[] = {"weights", "masked", "capped", "scaled", "raw"};
+    static const enum attn_stage stages[] = {ATTN_STAGE_WEIGHTS, ATTN_STAGE_MASKED,
+                                             ATTN_STAGE_CAPPED, ATTN_STAGE_SCALED, ATTN_STAGE_RAW};
+    size_t index;
+    const enum attn_status status =
+        json_value_word(&options->reader, value, pointer, words, COUNT(words), &index);
+    if (status == ATTN_OK)
+        options->request->attention.map.stage = stages[index];
+    return status;
+}
+
+static enum attn_status read_heads(struct options *options, struct json_value value,
+                                   const char *pointer) {
+    const char *const word = json_string_value(value.node);
+    if (word != NULL && (strcmp(word, "mean") == 0 || strcmp(word, "max") == 0))
+        return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
+                         "\"%s\" over heads is not available in this version; list the heads you "
+                         "want.",
+                         word);
+    const enum attn_status status =
+        json_value_ints(&options->reader, value, pointer, &options->request->attention.map.heads);
+    if (status == ATTN_OK && options->request->attention.map.heads.count == 0)
+        return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
+                         "The list of heads is empty. Leave heads out for all of them.");
+    return status;
+}
+
+static enum attn_status read_pair(struct options *options, struct json_value value,
+                                  const char *pointer, int64_t pair[2], bool *given) {
+    struct attn_int_list list;
+    const enum attn_status status = json_value_ints(&options->reader, value, pointer, &list);
+    if (status != ATTN_OK)
+        return status;
+    if (list.count != 2)
+        return attn_fail(options->reader.error, ATTN_BAD_TYPE, pointer,
+                         "Expected two whole numbers, [first, end), but %zu came.", list.count);
+    memcpy(pair, list.values, 2 * sizeof *pair);
+    *given = true;
+    return ATTN_OK;
+}
+
+static enum attn_status read_rows(struct options *options, struct json_value value,
+                                  const char *pointer) {
+    struct attn_map_selection *const map = &options->request->attention.map;
+    return read_pair(options, value, pointer, map->rows, &map->rows_given);
+}
+
+static enum attn_status read_cols(struct options *options, struct json_value value,
+                                  const char *pointer) {
+    struct attn_map_selection *const map = &options->request->attention.map;
+    return read_pair(options, value, pointer, map->cols, &map->cols_given);
+}
+
+static enum attn_status refuse_later(struct options *options, struct json_value value,
+                                     const char *pointer) {
+    (void)value;
+    return attn_fail(options->reader.error, ATTN_UNKNOWN_FIELD, pointer,
+                     "%s is not available in this version; rows, cols and heads select a part of "
+                     "the map.",
+                     strrchr(pointer, '/') + 1);
+}
+
+static const struct option MEMBERS[] = {
+    {"stage", OPTION_BODY_ONLY, read_stage},  {"heads", OPTION_BODY_ONLY, read_heads},
+    {"rows", OPTION_BODY_ONLY, read_rows},    {"cols", OPTION_BODY_ONLY, read_cols},
+    {"pool", OPTION_BODY_ONLY, refuse_later}, {"top_k", OPTION_BODY_ONLY, refuse_later},
+};
+
+static enum attn_status take_member(struct options *options, const char *name,
+                                    struct json_value value, const char *pointer) {
+    const char *names[COUNT(MEMBERS) + 1] = {NULL};
+    char where[JSON_POINTER_ROOM], shown[40];
+    json_pointer_member(where, pointer, name);
+    for (size_t i = 0; i < COUNT(MEMBERS); i++) {
+        if (strcmp(MEMBERS[i].name, name) == 0)
+            return MEMBERS[i].apply(options, value, where);
+        names[i] = MEMBERS[i].name;
+    }
+    const char *const nearest = options_nearest(name, names);
+    return attn_fail(options->reader.error, ATTN_UNKNOWN_FIELD, where,
+                     "weights has no \"%s\"%s%s; it has stage, heads, rows and cols.",
+                     json_snippet(name, strlen(name), 0, shown, sizeof shown),
+                     nearest == NULL ? "" : ". Did you mean ", nearest == NULL ? "" : nearest);
+}
+
+enum attn_status options_apply_weights(struct options *options, struct json_value value,
+                                       const char *pointer) {
+    char came[JSON_DESCRIPTION_ROOM];
+    const enum json_kind kind = json_value_kind(value);
+    if (kind == JSON_KIND_BOOL && json_is_false(value.node))
+        return ATTN_OK;
+    if (kind != JSON_KIND_BOOL && kind != JSON_KIND_OBJECT)
+        return attn_fail(options->reader.error, ATTN_BAD_TYPE, pointer,
+                         "Expected true, or an object with stage, heads, rows or cols, but %s "
+                         "came.",
+                         json_value_describe(value, came));
+    struct attn_request *const request = &options->request->attention;
+    if (request->returns == 0)
+        request->returns = ATTN_RETURN_OUTPUT;
+    /* `return: scores` takes the same selection; it needs no second map. */
+    if ((request->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES)) == 0)
+        request->returns |= ATTN_RETURN_WEIGHTS;
+    const char *name;
+    json_t *node;
+    enum attn_status status = ATTN_OK;
+    json_object_foreach(value.node, name, node) {
+        if (status == ATTN_OK)
+            status = take_member(options, name, (struct json_value){value.document, node}, pointer);
+    }
+    return status;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that are no options here: misspellings, other libraries' words, and later versions'. */
+#include <string.h>
+
+#include "core/checked.h"
+#include "server/options_table.h"
+
+enum { NAME_MAX_LENGTH = 32 };
+
+struct hint {
+    const char *name;
+    const char *sentence;
+};
+
+/* What other libraries call things, and how the same is said here. */
+static const struct hint ELSEWHERE[] = {
+    {"query", "The query tensor is called q"},
+    {"queries", "The query tensor is called q"},
+    {"query_states", "The query tensor is called q"},
+    {"Q", "Names are lower-case: q"},
+    {"key", "The key tensor is called k"},
+    {"keys", "The key tensor is called k"},
+    {"key_states", "The key tensor is called k"},
+    {"K", "Names are lower-case: k"},
+    {"value", "The value tensor is called v"},
+    {"values", "The value tensor is called v"},
+    {"value_states", "The value tensor is called v"},
+    {"V", "Names are lower-case: v"},
+    {"is_causal", "Say \"mask\": \"causal\" (with an align when there are more keys than queries)"},
+    {"causal", "Say \"mask\": \"causal\""},
+    {"attn_mask", "A boolean mask is \"mask\": {\"type\": \"allow\", \"tensor\": ...} (true is "
+                  "visible) or \"hide\"; an additive one is \"bias\""},
+    {"attention_mask", "A mask [B,Tk] of ones and zeros is \"mask\": {\"type\": \"padding\", "
+                       "\"keep\": ...}; an additive one is \"bias\""},
+    {"key_padding_mask",
+     "Say \"mask\": {\"type\": \"padding\", \"keep\": ...}; here 1 keeps a key, "
+     "so invert a mask in which true means padding"},
+    {"attn_bias", "The additive tensor is called bias"},
+    {"score_mod", "Say what it adds with bias or alibi, and what it hides with mask"},
+    {"block_mask", "Say it as a mask expression: causal, window, padding, segments, ..."},
+    {"softmax_scale", "It is called scale"},
+    {"sm_scale", "It is called scale"},
+    {"scaling", "It is called scale"},
+    {"logit_cap", "It is called softcap"},
+    {"logits_soft_cap", "It is called softcap"},
+    {"alibi_slopes", "It is called alibi, and takes true or the slopes"},
+    {"sinks", "It is called sink: one logit per query head"},
+    {"s_aux", "It is called sink: one logit per query head"},
+    {"window_size", "Say \"mask\": {\"type\": \"window\", \"left\": ..., \"right\": ...}"},
+    {"sliding_window", "Say \"mask\": {\"type\": \"window\", \"left\": size - 1, \"right\": 0}"},
+    {"enable_gqa", "It is not needed: k and v may have fewer heads than q, in a whole ratio"},
+    {"need_weights", "Say \"weights\": true"},
+    {"output_attentions", "Say \"weights\": true"},
+    {"return_weights", "Say \"weights\": true"},
+    {"average_attn_weights",
+     "The map comes back per head; \"weights\": {\"heads\": [...]} chooses"},
+    {"return_lse", "Say \"return\": [\"output\", \"lse\"]"},
+    {"return_softmax_lse", "Say \"return\": [\"output\", \"lse\"]"},
+    {"cu_seqlens", "Pad the batch and give the lengths: \"mask\": {\"type\": \"padding\", "
+                   "\"kv_lengths\": [...], \"q_lengths\": [...]}; or use segments"},
+    {"cu_seqlens_q", "Pad the batch and give q_lengths in a padding mask; or use segments"},
+    {"cu_seqlens_k", "Pad the batch and give kv_lengths in a padding mask; or use segments"},
+    {"embed_dim", "It follows from the tensors; give num_heads to split [B,T,H*D]"},
+    {"nheads", "It is called num_heads"},
+    {"heads", "It is num_heads for splitting [B,T,H*D], or \"weights\": {\"heads\": [...]}"},
+    {"num_key_value_heads", "It is called num_kv_heads"},
+    {"kv_num_heads", "It is called num_kv_heads"},
+    {"align", "It stands in the mask: {\"type\": \"causal\", \"align\": \"bottom_right\"}"},
+    {"dtype", "Tensors carry their own dtype; the answer's is output_dtype"},
+    {"timeout", "It is called timeout_ms"},
+};
+
+/* Parts of the contract that this version does not serve. */
+static const char *const LATER[] = {"score", "rope", "labels", "capture"};
+
+static const char *const TRAINING[] = {"dropout",      "dropout_p",         "dropout_rate",
+                                       "attn_dropout", "attention_dropout", "dropout_seed"};
+
+static bool is_among(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Levenshtein's distance of two names of at most NAME_MAX_LENGTH characters, by one row. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[NAME_MAX_LENGTH + 1];
+    const size_t width = strlen(b);
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] != 0; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < width; j++) {
+            const size_t change = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = attn_min_size(change, attn_min_size(row[j], row[j + 1]) + 1);
+        }
+    }
+    return row[width];
+}
+
+const char *options_nearest(const char *name, const char *const *candidates) {
+    const char *best = NULL;
+    const size_t length = strlen(name);
+    if (length > NAME_MAX_LENGTH)
+        return NULL;
+    size_t least = 1 + attn_max_size(length / 3, 1);
+    for (; *candidates != NULL; candidates++) {
+        const size_t edits = distance(name, *candidates);
+        if (edits < least) {
+            least = edits;
+            best = *candidates;
+        }
+    }
+    return best;
+}
+
+static const char *nearest_option(const char *name) {
+    const char *names[OPTIONS_MAX + 1] = {NULL};
+    for (size_t i = 0; i < OPTIONS_COUNT; i++)
+        names[i] = OPTIONS_TABLE[i].name;
+    return options_nearest(name, names);
+}
+
+enum attn_status options_refuse_unknown(struct attn_error *error, const char *name,
+                                        const char *pointer) {
+    char shown[64];
+    json_snippet(name, strlen(name), 0, shown, sizeof shown);
+    if (is_among(name, TRAINING, sizeof TRAINING / sizeof *TRAINING))
+        return attn_fail(error, ATTN_TRAINING_ONLY, pointer,
+                         "Dropout belongs to training; this service only infers, where dropout is "
+                         "off. Leave %s out. Attention that collapses on one token shows in the "
+                         "weights.",
+                         shown);
+    if (is_among(name, LATER, sizeof LATER / sizeof *LATER))
+        return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
+                         "%s is not available in this version. Leave it out.", shown);
+    for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
+        if (strcmp(name, ELSEWHERE[i].name) == 0)
+            return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no %s here. %s.", shown,
+                             ELSEWHERE[i].sentence);
+    const char *const nearest = nearest_option(name);
+    if (nearest != NULL)
+        return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
+                         "There is no \"%s\". Did you mean \"%s\"?", shown, nearest);
+    return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
+                     "There is no \"%s\": it is no option, and no mask or bias names it as a "
+                     "tensor. Leave it out.",
+                     shown);
+}
