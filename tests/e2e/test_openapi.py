@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published contract against the daemon: every example is sent and its answer compared, every
+answer fits its schema, and the statuses and problem types are those of the daemon's own tables.
+
+An example belongs to the parameters' and the response's examples of the same name.
+"""
+import json
+import re
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from support import folders, safetensors, tables
+from support.client import JSON_TYPE, SAFETENSORS_TYPE, decode
+
+TEXT = (tables.ROOT / "openapi.yaml").read_text()
+CONTRACT = yaml.safe_load(TEXT)
+ATTENTION = CONTRACT["paths"]["/v1/attention"]["post"]
+PROBLEM_TYPE = "application/problem+json"
+# Six digits stand in the examples; float32 has seven.
+CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+
+
+def resolve(node):
+    """The thing itself, or the one that it refers to."""
+    while "$ref" in node:
+        target = CONTRACT
+        for name in node["$ref"].removeprefix("#/").split("/"):
+            target = target[name]
+        node = target
+    return node
+
+
+def schema(name):
+    return Draft202012Validator({**CONTRACT, "$ref": f"#/components/schemas/{name}"})
+
+
+def request_examples(media_type):
+    return ATTENTION["requestBody"]["content"][media_type]["examples"]
+
+
+def expected(name):
+    """(status, the example's response) of a request example; exactly one status has it."""
+    found = []
+    for status, response in ATTENTION["responses"].items():
+        for media_type in resolve(response)["content"].values():
+            if name in media_type.get("examples", {}):
+                found.append((int(status), media_type["examples"][name]))
+    assert len(found) == 1, f"{name}: {len(found)} responses have an example of that name"
+    return found[0]
+
+
+def query(name):
+    given = {}
+    for parameter in map(resolve, ATTENTION["parameters"]):
+        if parameter["in"] == "query" and name in parameter.get("examples", {}):
+            given[parameter["name"]] = parameter["examples"][name]["value"]
+    return "?" + urlencode(given) if given else ""
+
+
+def post(client, name):
+    body = json.dumps(request_examples(JSON_TYPE)[name]["value"]).encode()
+    return client.send("POST", "/v1/attention" + query(name), body, {"Content-Type": JSON_TYPE})
+
+
+def assert_same(name, got, wanted):
+    """Tensors to their tolerance, members of meta and all else exactly."""
+    if name == "meta":
+        assert {key: got[key] for key in wanted} == {
+            key: pytest.approx(value) if isinstance(value, float) else value
+            for key, value in wanted.items()}
+    elif name in ("output", "weights", "scores", "lse"):
+        assert isinstance(got, type(wanted))
+        np.testing.assert_allclose(decode(got, np.float32), decode(wanted, np.float32), **CLOSE)
+    else:
+        assert got == wanted
+
+
+@pytest.mark.parametrize("name", request_examples(JSON_TYPE))
+def test_json_example(name, client):
+    status, example = expected(name)
+    answer = post(client, name)
+    assert answer.status == status, answer.body
+    wanted = dict(example["value"])
+    assert set(answer.json) == set(wanted) | {"meta" if status == 200 else "instance"}
+    for member, value in wanted.items():
+        assert_same(member, answer.json[member], value)
+
+
+@pytest.mark.parametrize("name", request_examples(JSON_TYPE))
+def test_json_example_fits_the_schemas(name, client):
+    status, _ = expected(name)
+    answer = post(client, name)
+    schema("AttentionResult" if status == 200 else "Problem").validate(answer.json)
+    if name not in ("unknownField", "dropout"):
+        schema("AttentionRequest").validate(request_examples(JSON_TYPE)[name]["value"])
+
+
+@pytest.mark.parametrize("name", request_examples(SAFETENSORS_TYPE))
+def test_safetensors_example(name, client):
+    status, example = expected(name)
+    body = (tables.ROOT / request_examples(SAFETENSORS_TYPE)[name]["externalValue"]).read_bytes()
+    answer = client.send("POST", "/v1/attention", body, {"Content-Type": SAFETENSORS_TYPE})
+    assert answer.status == status, answer.body[:500]
+    exact, _ = safetensors.parse((tables.ROOT / example["externalValue"]).read_bytes())
+    assert set(answer.tensors) == {"output", "weights"}
+    for tensor, value in answer.tensors.items():
+        # Float32 sums of 32 products against float64 ones.
+        np.testing.assert_allclose(value, exact[tensor], rtol=1e-5, atol=1e-5)
+    schema("Meta").validate(answer.meta)
+
+
+@pytest.mark.parametrize("name", folders.names("valid"))
+def test_every_hand_checked_call_fits_the_schemas(name, client):
+    request = json.loads((folders.CASES / "valid" / name / "request.json").read_text())
+    schema("AttentionRequest").validate(request)
+    schema("AttentionResult").validate(folders.send(client, folders.CASES / "valid" / name).json)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"scale": "auto"}, {"return": ["stats"]}, {"weights": {"head": [0]}}, {"mask": "future"},
+    {"mask": {"type": "window", "left": 1}}, {"mask": {"all": "causal"}}, {"q": "q"},
+    {"q": {"shape": [1, 1]}}, {"softcap": 0}, {"precision": "float16"}, {"num_heads": 0},
+    {"is_causal": True}])
+def test_the_request_schema_refuses_what_the_daemon_refuses(wrong, client):
+    call = {"q": [[1]], "k": [[1]], "v": [[1]], **wrong}
+    assert not schema("AttentionRequest").is_valid(call)
+    answer = client.send("POST", "/v1/attention", json.dumps(call), {"Content-Type": JSON_TYPE})
+    assert answer.status == 422
+
+
+def operations():
+    return [(path, method) for path, item in CONTRACT["paths"].items() for method in item]
+
+
+@pytest.mark.parametrize("path", [path for path, method in operations() if method == "get"])
+def test_get(path, client):
+    """Status, media type, headers, schema; HEAD is the same without a body, OPTIONS has Allow."""
+    answer = client.get(path, **{"X-Request-Id": "openapi-1"})
+    documented = CONTRACT["paths"][path]["get"]["responses"]["200"]
+    media_type = answer.headers["Content-Type"].split(";")[0]
+    assert (answer.status, media_type in documented["content"]) == (200, True), media_type
+    assert answer.headers["X-Request-Id"] == "openapi-1"
+    if media_type == JSON_TYPE:
+        Draft202012Validator({**CONTRACT, **documented["content"][media_type]["schema"]}).validate(
+            answer.json)
+    head = client.send("HEAD", path)
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["Content-Type"] == answer.headers["Content-Type"]
+    options = client.send("OPTIONS", path)
+    assert (options.status, options.headers["Allow"], options.body) == (204, "GET", b"")
+    other = client.send("DELETE", path)
+    assert (other.status, other.headers["Allow"]) == (405, "GET")
+    schema("Problem").validate(other.json)
+
+
+def test_the_daemon_serves_this_document(client):
+    assert client.get("/openapi.yaml").body.decode() == TEXT
+
+
+def test_headers_of_a_call(client):
+    answer = post(client, "twoKeys")
+    stages = re.fullmatch(r"(\w+;dur=\d+\.\d+)(, \w+;dur=\d+\.\d+)*",
+                          answer.headers["Server-Timing"])
+    assert stages
+    for stage in ("decode", "compute", "encode"):
+        assert f"{stage};dur=" in answer.headers["Server-Timing"]
+    assert answer.headers["X-Request-Id"] == answer.meta["id"]
+
+
+def test_accept_chooses_the_encoding(client):
+    body = json.dumps(request_examples(JSON_TYPE)["twoKeys"]["value"])
+    headers = {"Content-Type": JSON_TYPE, "Accept": SAFETENSORS_TYPE}
+    answer = client.send("POST", "/v1/attention", body, headers)
+    assert answer.headers["Content-Type"] == SAFETENSORS_TYPE
+    schema("Meta").validate(answer.meta)
+
+
+def test_the_document_is_valid():
+    validate(CONTRACT)
+
+
+def test_every_problem_type_is_in_the_tables_and_the_other_way_round():
+    listed = CONTRACT["components"]["schemas"]["ProblemType"]["enum"]
+    assert sorted(listed) == sorted(f"/problems/{name}" for name in tables.wire_problems())
+
+
+def test_every_status_of_the_tables_is_documented_and_the_other_way_round():
+    statuses = {status for status, _ in tables.wire_problems().values()}
+    answers = set(map(int, ATTENTION["responses"]))
+    # 404 belongs to no operation; the text above the paths tells of it.
+    assert answers == statuses - {404} | {200}
+    assert "404" in CONTRACT["info"]["description"]
+
+
+def test_every_error_example_has_its_title_and_status():
+    problems = tables.problems()
+    for response in CONTRACT["components"]["responses"].values():
+        for example in response["content"][PROBLEM_TYPE].get("examples", {}).values():
+            value = example["value"]
+            assert (value["status"], value["title"]) == problems[value["type"].split("/")[-1]]
+            schema("Problem").validate({**value, "instance": "1"})
+
+
+@pytest.mark.parametrize("name", folders.names("invalid"))
+def test_every_documented_refusal_has_a_documented_type(name):
+    error = json.loads((folders.CASES / "invalid" / name / "error.json").read_text())
+    assert tables.wire_problems()[error["type"]][0] == error["status"]
