@@ -214,6 +214,9 @@ $(BUILD)/gen/number_powers.inc: tools/generate_powers.c
 	@mkdir -p $(@D)
 	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers > $@
 
+# The contract is part of the program: server/contract.c.
+$(BUILD)/obj/server/contract.o: openapi.yaml
+
 # Rewritten only when what they record has changed: new flags rebuild all, a file that came or went
 # rebuilds the archives, and nothing else does.
 $(BUILD)/flags: recorded = $(compile) $(link)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One monotonic clock for durations and deadlines: nanoseconds in an int64_t, 0 is "never". */
+#ifndef SERVER_CLOCK_H
+#define SERVER_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_MS INT64_C(1000000)
+#define CLOCK_SECOND INT64_C(1000000000)
+
+static inline int64_t clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * CLOCK_SECOND + now.tv_nsec;
+}
+
+/* `ms` milliseconds after `start`; never when ms is 0. */
+static inline int64_t clock_deadline(int64_t start, uint64_t ms) {
+    return ms == 0 ? 0 : start + (int64_t)ms * CLOCK_MS;
+}
+
+/* The earlier of two deadlines. */
+static inline int64_t clock_earlier(int64_t a, int64_t b) {
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+#endif

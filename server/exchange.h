@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request and its answer, from the end of the head to the last byte. Its states:
+ *
+ *   RECEIVING -> (complete) -> handler -> READY -> SENT
+ *       |                        `-> SLEEPING -> READY -> SENT
+ *       |-> SLEEPING (waits for bytes of the budget) -> RECEIVING
+ *       `-> REFUSED (the body is thrown away) -> SENT
+ *
+ * Only the I/O thread of its connection changes the state. While it sleeps the connection is
+ * suspended, and workers, the budget, deadlines and the watcher compete to wake it: the first call
+ * of exchange_wake() wins, and only the winner's event counts.
+ *
+ * Memory: counted references - the connection's, the response's, one per worker job or place in
+ * the line for bytes. The last one gives everything back: body, answer, budget.
+ */
+#ifndef SERVER_EXCHANGE_H
+#define SERVER_EXCHANGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/codec.h"
+#include "server/problem.h"
+#include "server/request_id.h"
+#include "server/routes.h"
+#include "server/service.h"
+
+enum exchange_state {
+    EXCHANGE_RECEIVING,
+    EXCHANGE_REFUSED,
+    EXCHANGE_SLEEPING,
+    EXCHANGE_READY,
+    EXCHANGE_SENT
+};
+
+/* Whether it sleeps, and what ended the sleep. */
+enum exchange_event {
+    EXCHANGE_AWAKE,
+    EXCHANGE_ASLEEP,
+    EXCHANGE_EVENT_DONE,       /* what it waited for is there */
+    EXCHANGE_EVENT_NO_ROOM,    /* the line for bytes is full */
+    EXCHANGE_EVENT_DEADLINE,   /* of the call */
+    EXCHANGE_EVENT_QUEUED_OUT, /* waited too long to begin */
+    EXCHANGE_EVENT_GONE,       /* the client went away */
+    EXCHANGE_EVENT_SHUTDOWN    /* the drain's deadline */
+};
+
+struct exchange_answer {
+    int status;
+    const char *media_type; /* NULL: no body */
+    const void *data;       /* borrowed from the exchange or static */
+    size_t length;
+    const char *allow; /* a header's value, or NULL */
+    bool retry_after, close;
+    int problem; /* its code, or 0 */
+};
+
+/* Memory that an I/O thread keeps for computing small calls itself. */
+struct arena {
+    void *memory; /* from the buffer pool, or NULL */
+    size_t bytes;
+};
+
+/* A handler's own memory, which is all that workers may touch while the exchange sleeps. */
+struct exchange_work {
+    /* After the sleep, on the I/O thread: answers with what the workers left. */
+    void (*conclude)(struct exchange_work *work, struct exchange *exchange);
+    void (*free)(struct exchange_work *work);
+};
+
+struct exchange {
+    struct service *service;
+    /* The head; text is borrowed from the connection and stays until the answer has left. */
+    const struct route *route; /* NULL: none for this path and method */
+    enum http_method method;
+    const char *method_name, *path, *content_type, *content_encoding, *accept;
+    struct codec_query_option *query; /* owned array of borrowed text */
+    size_t query_count;
+    char id[REQUEST_ID_SIZE], trace[TRACE_ID_SIZE], remote[64], allow[64];
+
+    bool has_body, has_length, expects_continue;
+    uint64_t content_length;
+    size_t body_limit;
+    unsigned body_weight; /* bytes of the budget per byte of body */
+    void *body;           /* owned, from the buffer pool */
+    size_t body_length, body_capacity;
+    uint64_t thrown_away;
+    size_t reserved; /* of the budget; changed by whoever works on the exchange, one at a time */
+    struct admission_waiter waiter;
+
+    enum exchange_state state;
+    atomic_int references;
+    atomic_int event;                  /* enum exchange_event */
+    atomic_int_least64_t deadline;     /* of the call; 0: none */
+    atomic_int_least64_t begin_before; /* while it waits to begin; 0: it has begun, or may wait */
+    atomic_bool *cancel;               /* of its job, or NULL; set before it sleeps */
+    /* Set by a handler that answers from elsewhere: called once the connection sleeps. */
+    void (*launch)(struct exchange *exchange);
+    struct exchange_work *work;
+    void *connection;    /* the HTTP library's */
+    struct arena *arena; /* the I/O thread's */
+
+    struct exchange_answer answer;
+    struct text text;   /* owned: the answer where it is text */
+    const char *kernel; /* for the log, or NULL */
+    int64_t began, completed, sent;
+    int64_t stage[STAGE_COUNT]; /* nanoseconds; -1: not had */
+};
+
+/* With one reference. NULL when there is no memory. Counts as a request in flight from here to
+   exchange_end(). */
+struct exchange *exchange_create(struct service *service);
+void exchange_ref(struct exchange *exchange);
+void exchange_unref(struct exchange *exchange);
+
+/* Finds the route and judges the head, whose fields have been filled in. Leaves the state
+   RECEIVING, REFUSED, or RECEIVING with `launch` set: then it must sleep. */
+void exchange_head(struct exchange *exchange);
+/* Takes (or throws away) a piece of the body; false when a refused client sends on and on. */
+bool exchange_take_body(struct exchange *exchange, const void *data, size_t count);
+/* The request is complete. Leaves the state READY, or `launch` set: then it must sleep. */
+void exchange_complete(struct exchange *exchange);
+/* The connection is suspended: starts the sleep and then what it waits for. */
+void exchange_sleep(struct exchange *exchange);
+/* After a sleep, on the I/O thread: leaves the state RECEIVING, REFUSED or READY. */
+void exchange_woken(struct exchange *exchange);
+/* Ends a sleep. True for the first caller, whose event it is; the others do nothing. */
+bool exchange_wake(struct exchange *exchange, enum exchange_event event);
+/* The answer has left, `whole` or not, or the connection died: counts and logs. */
+void exchange_end(struct exchange *exchange, bool whole);
+
+/* Ways to answer. Refusing keeps the first refusal. */
+void exchange_refuse(struct exchange *exchange, const struct problem *problem);
+void exchange_fail(struct exchange *exchange, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void exchange_answer(struct exchange *exchange, int status, const char *media_type,
+                     const void *data, size_t length);
+/* Answers 200 with exchange->text. */
+void exchange_answer_text(struct exchange *exchange, const char *media_type);
+
+/* Reserves more of the budget at once; false when there is no room. */
+bool exchange_reserve(struct exchange *exchange, size_t bytes);
+/* The Server-Timing header's value; returns text. */
+const char *exchange_timing(const struct exchange *exchange, char *text, size_t size);
+
+#endif

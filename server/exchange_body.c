@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head is judged and the body received here, under its limit and the byte budget. A body of
+ * known length is admitted as a whole before its first byte is read, and may wait for that; one in
+ * chunks is admitted step by step and never waits.
+ */
+#include <string.h>
+
+#include "core/checked.h"
+#include "server/buffer_pool.h"
+#include "server/clock.h"
+#include "server/exchange.h"
+#include "server/exchange_internal.h"
+
+enum { CHUNKED_FIRST = 64 << 10 };
+/* A refused client may send this much more before its connection is cut. */
+#define MOST_THROWN_AWAY (UINT64_C(64) << 20)
+
+static void refuse_unmatched(struct exchange *exchange, bool path_known) {
+    if (!path_known) {
+        exchange_fail(exchange, PROBLEM_NOT_FOUND,
+                      "There is nothing at the path \"%.100s\". Did you mean %s?", exchange->path,
+                      route_nearest(exchange->path));
+        return;
+    }
+    exchange->answer.allow = route_allow(exchange->path, exchange->allow, sizeof exchange->allow);
+    if (exchange->method == HTTP_OPTIONS) {
+        exchange_answer(exchange, 204, NULL, NULL, 0);
+        exchange->state = EXCHANGE_REFUSED;
+        return;
+    }
+    exchange_fail(exchange, PROBLEM_METHOD, "%s does not have the method %.20s; it has %s.",
+                  exchange->path, exchange->method_name, exchange->allow);
+}
+
+static bool refuse_length(struct exchange *exchange, uint64_t length) {
+    if (length <= exchange->body_limit)
+        return false;
+    exchange_fail(exchange, ATTN_BODY_TOO_LARGE,
+                  "The body may have %zu bytes%s; this one has %s%llu. Send less per call, or have "
+                  "the operator raise the limit.",
+                  exchange->body_limit,
+                  exchange->body_limit < exchange->service->limits.body_bytes ? " in JSON" : "",
+                  exchange->has_length ? "" : "at least ", (unsigned long long)length);
+    return true;
+}
+
+/* What the body costs of the budget: its bytes, and what decoding makes of them. At most the whole
+   budget, for a body within its limit must be possible on an idle daemon. */
+static size_t body_cost(const struct exchange *exchange, size_t bytes) {
+    size_t cost;
+    if (!attn_mul_size(bytes, exchange->body_weight, &cost))
+        cost = SIZE_MAX;
+    return attn_min_size(cost, admission_budget(exchange->service->admission));
+}
+
+static bool take_buffer(struct exchange *exchange) {
+    const size_t bytes =
+        exchange->has_length ? attn_max_size((size_t)exchange->content_length, 1) : CHUNKED_FIRST;
+    exchange->body = buffer_take(bytes);
+    if (exchange->body == NULL) {
+        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the body now.");
+        return false;
+    }
+    exchange->body_capacity = bytes;
+    return true;
+}
+
+static void granted(struct admission_waiter *waiter) {
+    struct exchange *exchange =
+        (struct exchange *)((char *)waiter - offsetof(struct exchange, waiter));
+    exchange_wake(exchange, EXCHANGE_EVENT_DONE);
+    exchange_unref(exchange);
+}
+
+/* The connection sleeps: now the place in the line may be taken. */
+static void wait_for_bytes(struct exchange *exchange) {
+    exchange_ref(exchange);
+    switch (admission_ask(exchange->service->admission, &exchange->waiter)) {
+    case ADMISSION_GRANTED:
+        granted(&exchange->waiter);
+        break;
+    case ADMISSION_WAITING:
+        break;
+    case ADMISSION_NO_ROOM:
+    case ADMISSION_TOO_LARGE:
+        exchange->waiter.bytes = 0;
+        exchange_wake(exchange, EXCHANGE_EVENT_NO_ROOM);
+        exchange_unref(exchange);
+        break;
+    }
+}
+
+void exchange_body_woken(struct exchange *exchange, bool was_granted) {
+    struct admission *admission = exchange->service->admission;
+    if (!was_granted && admission_leave(admission, &exchange->waiter)) {
+        exchange_unref(exchange); /* the line's reference */
+        return;
+    }
+    /* Granted, perhaps a moment too late: either way the bytes are this exchange's. */
+    exchange->reserved += exchange->waiter.bytes;
+    if (was_granted)
+        take_buffer(exchange);
+}
+
+static void admit(struct exchange *exchange) {
+    struct service *service = exchange->service;
+    const size_t bytes = exchange->has_length ? (size_t)exchange->content_length : CHUNKED_FIRST;
+    const size_t cost = body_cost(exchange, bytes);
+    if (admission_reserve(service->admission, cost, true) == ADMISSION_GRANTED) {
+        exchange->reserved = cost;
+        take_buffer(exchange);
+        return;
+    }
+    exchange->waiter = (struct admission_waiter){.bytes = cost, .granted = granted};
+    atomic_store(&exchange->begin_before,
+                 clock_deadline(exchange->began, service->limits.queue_timeout_ms));
+    exchange->launch = wait_for_bytes;
+}
+
+void exchange_head(struct exchange *exchange) {
+    struct problem problem;
+    bool path_known;
+    exchange->route = route_find(exchange->path, exchange->method, &path_known);
+    if (exchange->route == NULL) {
+        refuse_unmatched(exchange, path_known);
+        return;
+    }
+    if (exchange->route->check == NULL)
+        return;
+    if (service_phase(exchange->service) >= SERVICE_DRAINING) {
+        exchange_fail(exchange, ATTN_DRAINING,
+                      "The service is shutting down; try again elsewhere.");
+        return;
+    }
+    if (!exchange->route->check(exchange, &problem)) {
+        exchange_refuse(exchange, &problem);
+        return;
+    }
+    if (!refuse_length(exchange, exchange->has_length ? exchange->content_length : 0))
+        admit(exchange);
+}
+
+/* Room for `needed` bytes of a body in chunks. */
+static bool grow(struct exchange *exchange, size_t needed) {
+    if (needed <= exchange->body_capacity)
+        return true;
+    const size_t capacity =
+        attn_min_size(attn_max_size(needed, exchange->body_capacity * 2), exchange->body_limit);
+    const size_t more =
+        body_cost(exchange, capacity) - body_cost(exchange, exchange->body_capacity);
+    if (!exchange_reserve(exchange, more)) {
+        exchange_fail(exchange, ATTN_OVERLOADED,
+                      "There is no room for the rest of the body now; try again after the time "
+                      "that Retry-After says. A body with a Content-Length may wait for room.");
+        return false;
+    }
+    void *body = buffer_take(capacity);
+    if (body == NULL) {
+        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the body now.");
+        return false;
+    }
+    memcpy(body, exchange->body, exchange->body_length);
+    buffer_give(exchange->body, exchange->body_capacity);
+    exchange->body = body;
+    exchange->body_capacity = capacity;
+    return true;
+}
+
+bool exchange_take_body(struct exchange *exchange, const void *data, size_t count) {
+    const size_t length = exchange->body_length + count;
+    if (exchange->state == EXCHANGE_RECEIVING && !refuse_length(exchange, length) &&
+        grow(exchange, length)) {
+        memcpy((char *)exchange->body + exchange->body_length, data, count);
+        exchange->body_length = length;
+        return true;
+    }
+    exchange->thrown_away += count;
+    return exchange->thrown_away <= MOST_THROWN_AWAY;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The warden: one thread that looks at every connection some forty times a second. It cuts
+ * connections whose transport deadline (head, body, answer) has passed - totals, for a timeout of
+ * inactivity alone is outlived by a trickle - and wakes sleeping requests whose call is late, whose
+ * turn does not come, or whose client has gone.
+ */
+#ifndef SERVER_HTTP_WARDEN_H
+#define SERVER_HTTP_WARDEN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct exchange;
+struct http_warden;
+struct service;
+
+/* One connection. The I/O thread owns it; what the warden reads is atomic or under its lock. */
+struct http_peer {
+    int fd;
+    bool may_linger;               /* the client may still be sending when it is closed */
+    int64_t head_began;            /* when the current request's first line was there */
+    atomic_int_least64_t deadline; /* of transport; 0: none */
+    struct exchange *sleeping;     /* under the warden's lock */
+    struct http_peer *next, *previous;
+};
+
+/* NULL when there is no memory or no thread. */
+struct http_warden *http_warden_create(struct service *service);
+/* All connections must be closed. */
+void http_warden_free(struct http_warden *warden);
+
+/* A new connection; NULL when there is no memory. */
+struct http_peer *http_warden_add(struct http_warden *warden, int fd);
+/* The connection is about to be closed; frees the peer. */
+void http_warden_remove(struct http_warden *warden, struct http_peer *peer);
+
+/* The peer's request sleeps; the exchange outlives that. NULL: it does no longer. */
+void http_warden_sleep(struct http_warden *warden, struct http_peer *peer,
+                       struct exchange *exchange);
+
+/* Wakes every sleeping request with EXCHANGE_EVENT_SHUTDOWN. */
+void http_warden_wake_all(struct http_warden *warden);
+/* Cuts every connection. */
+void http_warden_cut_all(struct http_warden *warden);
+
+#endif

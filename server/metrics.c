@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting; see metrics.h. The text is written by metrics_write.c. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/attention.h"
+#include "server/metrics_internal.h"
+
+const double metrics_bounds[BUCKET_COUNT] = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                             0.02,   0.05,   0.1,    0.2,   0.5,   1,     2,
+                                             5,      10,     20,     50,    60};
+
+const struct metrics_size metrics_sizes[SIZE_COUNT] = {
+    {"4KiB", 4 << 10}, {"256KiB", 256 << 10}, {"16MiB", 16 << 20}, {"more", UINT64_MAX}};
+
+const int metrics_codes[CODE_COUNT] = {
+#define X(code) code,
+    METRICS_CODES(X)
+#undef X
+};
+
+static const char *const stage_names[STAGE_COUNT] = {"read",    "decode", "queue",
+                                                     "compute", "encode", "write"};
+
+const char *metrics_stage_name(enum metrics_stage stage) {
+    return stage_names[stage];
+}
+
+static double now_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+struct metrics *metrics_create(void) {
+    assert(route_count() < ROUTE_ROOM);
+    struct metrics *metrics = calloc(1, sizeof *metrics);
+    if (metrics != NULL)
+        metrics->started_at = now_seconds();
+    return metrics;
+}
+
+void metrics_free(struct metrics *metrics) {
+    free(metrics);
+}
+
+static void add(metrics_counter *counter, uint64_t count) {
+    atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
+}
+
+static void observe(struct histogram *histogram, int64_t nanoseconds) {
+    const double seconds = 1e-9 * (double)nanoseconds;
+    size_t bucket = 0;
+    while (bucket < BUCKET_COUNT && seconds > metrics_bounds[bucket])
+        bucket++;
+    add(&histogram->buckets[bucket], 1);
+    add(&histogram->nanoseconds, (uint64_t)nanoseconds);
+}
+
+static size_t code_index(int code) {
+    size_t index = 0;
+    while (index < CODE_COUNT - 1 && metrics_codes[index] != code)
+        index++;
+    return index;
+}
+
+/* "2xx", "4xx", "5xx": the daemon sends no others. */
+static size_t class_index(int code) {
+    return code < 400 ? 0 : code < 500 ? 1 : 2;
+}
+
+static size_t size_index(uint64_t bytes) {
+    size_t index = 0;
+    while (bytes > metrics_sizes[index].largest)
+        index++;
+    return index;
+}
+
+void metrics_begin_request(struct metrics *metrics) {
+    atomic_fetch_add(&metrics->in_flight, 1);
+}
+
+void metrics_end_request(struct metrics *metrics, const struct metrics_request *request) {
+    add(&metrics->requests[request->route][request->method][code_index(request->code)], 1);
+    observe(&metrics->durations[request->route][class_index(request->code)]
+                               [size_index(request->body_bytes)],
+            request->nanoseconds);
+    for (size_t stage = 0; stage < STAGE_COUNT; stage++)
+        if (request->stage[stage] >= 0)
+            observe(&metrics->stages[stage], request->stage[stage]);
+    atomic_fetch_sub(&metrics->in_flight, 1);
+}
+
+void metrics_count_call(struct metrics *metrics, const struct metrics_call *call) {
+    const struct attn_kernel *kernel;
+    add(&metrics->flops, (uint64_t)call->flops);
+    add(&metrics->scores_computed, (uint64_t)call->scores_computed);
+    add(&metrics->scores_skipped, (uint64_t)call->scores_skipped);
+    for (size_t i = 0; i < KERNEL_ROOM && (kernel = attn_kernel_at(i)) != NULL; i++)
+        if (strcmp(kernel->name, call->kernel) == 0)
+            add(&metrics->kernels[i], 1);
+}
+
+void metrics_count_rejection(struct metrics *metrics, int code) {
+    add(&metrics->rejections[code], 1);
+}
+
+void metrics_connection(struct metrics *metrics, int change) {
+    atomic_fetch_add_explicit(&metrics->connections, change, memory_order_relaxed);
+}
+
+int64_t metrics_in_flight(struct metrics *metrics) {
+    return atomic_load(&metrics->in_flight);
+}

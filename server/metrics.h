@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon counts, and its text for Prometheus. Counting is a few relaxed atomic additions
+ * on any thread. Every label has a fixed set of values, so that no request can make a new series:
+ * unknown paths are the route "unmatched", unknown methods "other".
+ */
+#ifndef SERVER_METRICS_H
+#define SERVER_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/text.h"
+
+struct metrics;
+struct service;
+
+enum metrics_stage {
+    STAGE_READ,    /* the body arrives */
+    STAGE_DECODE,  /* bytes to tensors, validation, plan */
+    STAGE_QUEUE,   /* waiting for a worker */
+    STAGE_COMPUTE, /* kernels */
+    STAGE_ENCODE,  /* the answer's bytes */
+    STAGE_WRITE,   /* the answer leaves */
+    STAGE_COUNT
+};
+
+/* One finished request. */
+struct metrics_request {
+    size_t route;    /* route_index(), or route_count() for "unmatched" */
+    unsigned method; /* enum http_method */
+    int code;
+    uint64_t body_bytes;
+    int64_t nanoseconds;
+    int64_t stage[STAGE_COUNT]; /* nanoseconds, -1 for a stage it did not have */
+};
+
+/* One computed call. */
+struct metrics_call {
+    const char *kernel;
+    double flops, scores_computed, scores_skipped;
+};
+
+/* NULL when there is no memory. */
+struct metrics *metrics_create(void);
+void metrics_free(struct metrics *metrics);
+
+/* "read" … "write". */
+const char *metrics_stage_name(enum metrics_stage stage);
+
+void metrics_begin_request(struct metrics *metrics);
+/* Counts a request and, last, takes it out of those in flight. */
+void metrics_end_request(struct metrics *metrics, const struct metrics_request *request);
+void metrics_count_call(struct metrics *metrics, const struct metrics_call *call);
+/* `code` is a problem's (problem.h). */
+void metrics_count_rejection(struct metrics *metrics, int code);
+void metrics_connection(struct metrics *metrics, int change);
+int64_t metrics_in_flight(struct metrics *metrics);
+
+/* The whole text, in the Prometheus format or in OpenMetrics 1.0. */
+void metrics_write(const struct service *service, bool openmetrics, struct text *out);
+
+/* Whether an Accept header (NULL: none) prefers OpenMetrics. */
+bool metrics_wants_openmetrics(const char *accept);
+
+#endif

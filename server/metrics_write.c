@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of /metrics: a function per family, called in the order of metrics.def. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/metrics_internal.h"
+#include "server/service.h"
+
+enum metric_type { COUNTER, GAUGE, HISTOGRAM };
+
+/* What a family's function is given. */
+struct writer {
+    const struct service *service;
+    const struct metrics *metrics;
+    const char *name; /* of its samples */
+    struct text *out;
+};
+
+/* `labels` as they stand between the braces; "" for none. */
+static void sample(const struct writer *w, const char *suffix, const char *labels, double value) {
+    text_format(w->out, "%s%s", w->name, suffix);
+    if (labels[0] != '\0')
+        text_format(w->out, "{%s}", labels);
+    text_format(w->out, " %.17g\n", value);
+}
+
+static uint64_t observations(const struct histogram *histogram) {
+    uint64_t count = 0;
+    for (size_t i = 0; i <= BUCKET_COUNT; i++)
+        count += metrics_read(&histogram->buckets[i]);
+    return count;
+}
+
+/* The sum is read first: it then never holds more than what the buckets count. */
+static void histogram_samples(const struct writer *w, const char *labels,
+                              const struct histogram *histogram) {
+    char with_bound[256];
+    const double sum = 1e-9 * (double)metrics_read(&histogram->nanoseconds);
+    uint64_t count = 0;
+    for (size_t i = 0; i < BUCKET_COUNT; i++) {
+        count += metrics_read(&histogram->buckets[i]);
+        snprintf(with_bound, sizeof with_bound, "%s,le=\"%.10g\"", labels, metrics_bounds[i]);
+        sample(w, "_bucket", with_bound, (double)count);
+    }
+    count += metrics_read(&histogram->buckets[BUCKET_COUNT]);
+    snprintf(with_bound, sizeof with_bound, "%s,le=\"+Inf\"", labels);
+    sample(w, "_bucket", with_bound, (double)count);
+    sample(w, "_sum", labels, sum);
+    sample(w, "_count", labels, (double)count);
+}
+
+static const char *route_label(size_t route) {
+    return route < route_count() ? route_at(route)->path : "unmatched";
+}
+
+static void write_requests(const struct writer *w) {
+    char labels[192];
+    for (size_t r = 0; r <= route_count(); r++)
+        for (unsigned m = 0; m < HTTP_METHOD_COUNT; m++)
+            for (size_t c = 0; c < CODE_COUNT; c++) {
+                const uint64_t count = metrics_read(&w->metrics->requests[r][m][c]);
+                if (count == 0)
+                    continue;
+                snprintf(labels, sizeof labels, "route=\"%s\",method=\"%s\",code=\"%d\"",
+                         route_label(r), http_method_name((enum http_method)m), metrics_codes[c]);
+                sample(w, "", labels, (double)count);
+            }
+}
+
+static void write_request_duration(const struct writer *w) {
+    static const char *const classes[CLASS_COUNT] = {"2xx", "4xx", "5xx"};
+    char labels[192];
+    for (size_t r = 0; r <= route_count(); r++)
+        for (size_t c = 0; c < CLASS_COUNT; c++)
+            for (size_t s = 0; s < SIZE_COUNT; s++) {
+                const struct histogram *histogram = &w->metrics->durations[r][c][s];
+                if (observations(histogram) == 0)
+                    continue;
+                snprintf(labels, sizeof labels, "route=\"%s\",code_class=\"%s\",size=\"%s\"",
+                         route_label(r), classes[c], metrics_sizes[s].name);
+                histogram_samples(w, labels, histogram);
+            }
+}
+
+static void write_stage_duration(const struct writer *w) {
+    char labels[64];
+    for (unsigned s = 0; s < STAGE_COUNT; s++) {
+        snprintf(labels, sizeof labels, "stage=\"%s\"", metrics_stage_name((enum metrics_stage)s));
+        histogram_samples(w, labels, &w->metrics->stages[s]);
+    }
+}
+
+static void write_requests_in_flight(const struct writer *w) {
+    sample(w, "", "", (double)atomic_load(&w->service->metrics->in_flight));
+}
+
+static void write_connections(const struct writer *w) {
+    sample(w, "", "", (double)atomic_load(&w->service->metrics->connections));
+}
+
+static void write_queue_depth(const struct writer *w) {
+    sample(w, "", "", (double)admission_queue_depth(w->service->admission));
+}
+
+static void write_in_flight_bytes(const struct writer *w) {
+    sample(w, "", "", (double)admission_bytes(w->service->admission));
+}
+
+static void write_memory_budget(const struct writer *w) {
+    sample(w, "", "", (double)admission_budget(w->service->admission));
+}
+
+static void write_workers(const struct writer *w) {
+    sample(w, "", "", (double)w->service->workers);
+}
+
+static void write_worker_busy(const struct writer *w) {
+    sample(w, "", "", attn_scheduler_read(w->service->scheduler).busy_seconds);
+}
+
+static void write_flops(const struct writer *w) {
+    sample(w, "", "", (double)metrics_read(&w->metrics->flops));
+}
+
+static void write_scores_computed(const struct writer *w) {
+    sample(w, "", "", (double)metrics_read(&w->metrics->scores_computed));
+}
+
+static void write_scores_skipped(const struct writer *w) {
+    sample(w, "", "", (double)metrics_read(&w->metrics->scores_skipped));
+}
+
+static void write_kernel_calls(const struct writer *w) {
+    char labels[96];
+    const struct attn_kernel *kernel;
+    for (size_t i = 0; i < KERNEL_ROOM && (kernel = attn_kernel_at(i)) != NULL; i++) {
+        snprintf(labels, sizeof labels, "kernel=\"%s\"", kernel->name);
+        sample(w, "", labels, (double)metrics_read(&w->metrics->kernels[i]));
+    }
+}
+
+static void write_rejections(const struct writer *w) {
+    char labels[96];
+    for (int code = ATTN_OK + 1; code < PROBLEM_COUNT; code++) {
+        snprintf(labels, sizeof labels, "reason=\"%s\"", problem_name(code));
+        sample(w, "", labels, (double)metrics_read(&w->metrics->rejections[code]));
+    }
+}
+
+static void write_build_info(const struct writer *w) {
+    text_format(w->out, "%s{version=\"%s\",compiler=", w->name, ATTN_VERSION);
+    text_label(w->out, __VERSION__);
+    text_format(w->out, ",cpu=");
+    text_label(w->out, w->service->machine.model);
+    text_format(w->out, "} 1\n");
+}
+
+static void write_process_cpu(const struct writer *w) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    sample(w, "", "",
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
+}
+
+/* Field `index` of /proc/self/statm, in bytes; 0 where there is no such file. */
+static double memory_field(int index) {
+    unsigned long long pages[2] = {0, 0};
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return 0;
+    const int read = fscanf(file, "%llu %llu", &pages[0], &pages[1]);
+    fclose(file);
+    return read == 2 ? (double)pages[index] * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void write_process_resident(const struct writer *w) {
+    sample(w, "", "", memory_field(1));
+}
+
+static void write_process_virtual(const struct writer *w) {
+    sample(w, "", "", memory_field(0));
+}
+
+static size_t directory_entries(const char *path) {
+    DIR *directory = opendir(path);
+    size_t count = 0;
+    if (directory == NULL)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+static void write_process_open_fds(const struct writer *w) {
+    const size_t with_own = directory_entries("/proc/self/fd");
+    sample(w, "", "", with_own > 0 ? (double)(with_own - 1) : 0);
+}
+
+static void write_process_max_fds(const struct writer *w) {
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    sample(w, "", "", (double)limit.rlim_cur);
+}
+
+static void write_process_start(const struct writer *w) {
+    sample(w, "", "", w->metrics->started_at);
+}
+
+static void write_process_threads(const struct writer *w) {
+    sample(w, "", "", (double)directory_entries("/proc/self/task"));
+}
+
+struct family {
+    enum metric_type type;
+    const char *name, *sentence;
+    void (*write)(const struct writer *writer);
+};
+
+static const struct family families[] = {
+#define METRIC(id, type, name, sentence) {type, name, sentence, write_##id},
+#include "server/metrics.def"
+#undef METRIC
+};
+
+static const char *const type_names[] = {"counter", "gauge", "histogram"};
+
+/* OpenMetrics names a counter's family without the _total of its sample. */
+static void family_head(const struct family *family, bool openmetrics, struct text *out) {
+    int length = (int)strlen(family->name);
+    if (openmetrics && family->type == COUNTER)
+        length -= (int)strlen("_total");
+    text_format(out, "# HELP %.*s %s\n", length, family->name, family->sentence);
+    text_format(out, "# TYPE %.*s %s\n", length, family->name, type_names[family->type]);
+}
+
+void metrics_write(const struct service *service, bool openmetrics, struct text *out) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const struct writer writer = {service, service->metrics, families[i].name, out};
+        family_head(&families[i], openmetrics, out);
+        families[i].write(&writer);
+    }
+    if (openmetrics)
+        text_format(out, "# EOF\n");
+}
+
+/* The quality of a media range's parameters, 1 without a q. */
+static double quality(const char *parameters, size_t length) {
+    for (size_t i = 0; i + 2 < length; i++) {
+        double q;
+        if ((parameters[i] == ';' || parameters[i] == ' ') && parameters[i + 1] == 'q' &&
+            parameters[i + 2] == '=')
+            return sscanf(parameters + i + 3, "%lf", &q) == 1 ? q : 0;
+    }
+    return 1;
+}
+
+bool metrics_wants_openmetrics(const char *accept) {
+    double open = 0, plain = 0;
+    for (const char *part = accept; part != NULL && *part != '\0';) {
+        part += strspn(part, ", \t");
+        const size_t length = strcspn(part, ",");
+        if (strncmp(part, "application/openmetrics-text", 28) == 0)
+            open = quality(part, length) > open ? quality(part, length) : open;
+        else if (strncmp(part, "text/", 5) == 0)
+            plain = quality(part, length) > plain ? quality(part, length) : plain;
+        part += length;
+    }
+    return open > 0 && open >= plain;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Health, readiness, metrics, the description at /v1 and the contract. */
+#include "server/contract.h"
+#include "server/handlers.h"
+
+#define TEXT_TYPE "text/plain; charset=utf-8"
+
+static void answer_word(struct exchange *exchange, int status, const char *word, size_t length) {
+    exchange_answer(exchange, status, TEXT_TYPE, word, length);
+}
+
+void ops_health(struct exchange *exchange) {
+    static const char word[] = "ok\n";
+    answer_word(exchange, 200, word, sizeof word - 1);
+}
+
+void ops_ready(struct exchange *exchange) {
+    static const char ready[] = "ready\n", starting[] = "starting\n", stopping[] = "stopping\n";
+    const enum service_phase phase = service_phase(exchange->service);
+    if (phase == SERVICE_READY)
+        answer_word(exchange, 200, ready, sizeof ready - 1);
+    else if (phase == SERVICE_STARTING)
+        answer_word(exchange, 503, starting, sizeof starting - 1);
+    else
+        answer_word(exchange, 503, stopping, sizeof stopping - 1);
+}
+
+void ops_metrics(struct exchange *exchange) {
+    const bool open = metrics_wants_openmetrics(exchange->accept);
+    metrics_write(exchange->service, open, &exchange->text);
+    exchange_answer_text(exchange,
+                         open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                              : "text/plain; version=0.0.4; charset=utf-8");
+}
+
+void ops_contract(struct exchange *exchange) {
+    exchange_answer(exchange, 200, "application/yaml", contract_begin,
+                    (size_t)(contract_end - contract_begin));
+}
+
+static void describe_kernels(struct text *out) {
+    const struct attn_kernel *kernel;
+    for (size_t i = 0; (kernel = attn_kernel_at(i)) != NULL; i++) {
+        text_format(out, "%s{\"name\":", i == 0 ? "" : ",");
+        text_json(out, kernel->name);
+        text_format(out, ",\"available\":%s,\"default\":%s,\"description\":",
+                    kernel->available() ? "true" : "false",
+                    kernel == attn_kernel_default() ? "true" : "false");
+        text_json(out, kernel->sentence);
+        text_add(out, "}", 1);
+    }
+}
+
+static void describe_codecs(struct text *out) {
+    const struct codec *codec;
+    for (size_t i = 0; (codec = codec_at(i)) != NULL; i++) {
+        text_format(out, "%s{\"media_type\":", i == 0 ? "" : ",");
+        text_json(out, codec->media_type);
+        text_format(out, ",\"requests\":%s,\"answers\":%s}", codec->decodes ? "true" : "false",
+                    codec->encodes ? "true" : "false");
+    }
+}
+
+static void describe_cpu(const struct machine *machine, struct text *out) {
+    text_format(out, "{\"model\":");
+    text_json(out, machine->model);
+    text_format(out, ",\"features\":[");
+    for (size_t i = 0; i < machine->feature_count; i++)
+        text_format(out, "%s\"%s\"", i == 0 ? "" : ",", machine->features[i]);
+    text_format(out, "]}");
+}
+
+void ops_describe(struct exchange *exchange) {
+    const struct service *service = exchange->service;
+    const struct service_limits *limits = &service->limits;
+    struct text *out = &exchange->text;
+    text_format(out, "{\"name\":\"attentiond\",\"version\":\"%s\",\"kernels\":[", ATTN_VERSION);
+    describe_kernels(out);
+    text_format(out, "],\"encodings\":[");
+    describe_codecs(out);
+    text_format(out, "],\"cpu\":");
+    describe_cpu(&service->machine, out);
+    text_format(out, ",\"threads\":%zu,\"io_threads\":%zu", service->workers, service->io_threads);
+    text_format(out,
+                ",\"limits\":{\"max_body_bytes\":%zu,\"json_max_body_bytes\":%zu,"
+                "\"max_result_bytes\":%zu,\"max_flops\":%.17g,\"memory_budget_bytes\":%zu,"
+                "\"queue_limit\":%zu,\"queue_timeout_ms\":%llu,\"request_timeout_ms\":%llu}}\n",
+                limits->body_bytes, limits->json_body_bytes, limits->call.result_bytes,
+                limits->call.flops, admission_budget(service->admission), limits->queue_limit,
+                (unsigned long long)limits->queue_timeout_ms,
+                (unsigned long long)limits->request_timeout_ms);
+    exchange_answer_text(exchange, "application/json");
+}

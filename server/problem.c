@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Problem details; see problem.h. */
+#include "server/problem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct kind {
+    int status;
+    const char *name, *sentence;
+};
+
+static const struct kind kinds[] = {
+#define PROBLEM(code, name, status, sentence) {status, name, sentence},
+#include "server/problem.def"
+#undef PROBLEM
+};
+
+static const int fault_status[] = {
+    [ATTN_FAULT_NONE] = 200,
+    [ATTN_FAULT_MALFORMED] = 400,
+    [ATTN_FAULT_INVALID] = 422,
+    [ATTN_FAULT_TOO_LARGE] = 413,
+    [ATTN_FAULT_OVERLOAD] = 503,
+    [ATTN_FAULT_CANCELLED] = 499, /* only in logs and metrics: nobody is there to read it */
+    [ATTN_FAULT_DEADLINE] = 504,
+};
+
+/* NULL for a status of core. */
+static const struct kind *own_kind(int code) {
+    return code > PROBLEM_BASE ? &kinds[code - PROBLEM_BASE - 1] : NULL;
+}
+
+int problem_status(int code) {
+    const struct kind *kind = own_kind(code);
+    return kind != NULL ? kind->status : fault_status[attn_status_fault((enum attn_status)code)];
+}
+
+const char *problem_name(int code) {
+    const struct kind *kind = own_kind(code);
+    return kind != NULL ? kind->name : attn_status_name((enum attn_status)code);
+}
+
+const char *problem_sentence(int code) {
+    const struct kind *kind = own_kind(code);
+    return kind != NULL ? kind->sentence : attn_status_sentence((enum attn_status)code);
+}
+
+void problem_set(struct problem *problem, int code, const char *pointer, const char *format, ...) {
+    problem->code = code;
+    snprintf(problem->pointer, sizeof problem->pointer, "%s", pointer == NULL ? "" : pointer);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem->detail, sizeof problem->detail, format, arguments);
+    va_end(arguments);
+}
+
+void problem_from_error(struct problem *problem, const struct attn_error *error) {
+    problem->code = (int)error->status;
+    memcpy(problem->pointer, error->pointer, sizeof problem->pointer);
+    memcpy(problem->detail, error->detail, sizeof problem->detail);
+    if (problem->detail[0] == '\0')
+        snprintf(problem->detail, sizeof problem->detail, "%s", problem_sentence(problem->code));
+}
+
+void problem_write(const struct problem *problem, const char *instance, struct text *out) {
+    text_format(out, "{\"type\":\"/problems/%s\",\"title\":", problem_name(problem->code));
+    text_json(out, problem_sentence(problem->code));
+    text_format(out, ",\"status\":%d,\"detail\":", problem_status(problem->code));
+    text_json(out, problem->detail);
+    text_format(out, ",\"instance\":");
+    text_json(out, instance);
+    if (problem->pointer[0] != '\0') {
+        text_format(out, ",\"pointer\":");
+        text_json(out, problem->pointer);
+    }
+    text_format(out, "}\n");
+}

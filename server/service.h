@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every request shares: limits, the compute threads, the budget, metrics and log. Made and
+ * ended by main.c; everyone else borrows it. Only `phase` changes while requests run.
+ */
+#ifndef SERVER_SERVICE_H
+#define SERVER_SERVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/attention.h"
+#include "server/access_log.h"
+#include "server/admission.h"
+#include "server/machine.h"
+#include "server/metrics.h"
+
+/* Not ready while STARTING and from LEAVING on; from DRAINING on new work is refused. */
+enum service_phase { SERVICE_STARTING, SERVICE_READY, SERVICE_LEAVING, SERVICE_DRAINING };
+
+struct service_limits {
+    size_t body_bytes, json_body_bytes;
+    struct attn_limits call; /* result bytes and flops */
+    double inline_seconds;
+    uint64_t queue_timeout_ms, request_timeout_ms;
+    size_t queue_limit, connections;
+    bool cancel_on_disconnect;
+};
+
+struct service {
+    struct service_limits limits;
+    size_t workers, io_threads;
+    const char *kernel; /* for every call that names none; NULL: chosen */
+    struct machine machine;
+    struct attn_scheduler *scheduler;
+    struct admission *admission;
+    struct metrics *metrics;
+    struct access_log *log;
+    atomic_int phase; /* enum service_phase */
+};
+
+static inline enum service_phase service_phase(const struct service *service) {
+    return (enum service_phase)atomic_load(&service->phase);
+}
+
+/* Planned seconds of arithmetic on all workers; 50 GFLOP/s per worker is a moderate core's. */
+static inline double service_seconds(const struct service *service, double flops) {
+    return flops / (50e9 * (double)service->workers);
+}
+
+#endif
