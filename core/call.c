@@ -82,8 +82,9 @@ static enum attn_status resolve_map(struct attn_call *call, const struct attn_re
         const int64_t head = map->heads.values[n];
         if (head < 0 || (uint64_t)head >= call->Hq)
             return attn_fail(error, ATTN_BAD_VALUE, "/weights/heads",
-                             "heads must name query heads 0 to %zu, got %lld.", call->Hq - 1,
-                             (long long)head);
+                             "heads must name query heads by number, from 0; there are %zu, got "
+                             "%lld.",
+                             call->Hq, (long long)head);
     }
     const bool chosen = map->heads.values != NULL;
     call->map_heads = chosen ? map->heads.values : NULL;

@@ -128,7 +128,9 @@ static enum attn_status place_queries(struct attn_call *call, const struct attn_
     if (nodes.causal == NULL)
         return need_alignment(call, request, error);
     if (nodes.causal->align == ATTN_ALIGN_BOTTOM_RIGHT) {
-        call->space.q_offset_count = nodes.padding != NULL && call->B > 0 ? call->B : 1;
+        const bool each = nodes.padding != NULL && (nodes.padding->kv_lengths.count > 1 ||
+                                                    nodes.padding->q_lengths.count > 1);
+        call->space.q_offset_count = each ? call->B : 1;
         if (call->B > 0)
             align_bottom_right(call, nodes.padding, offsets, call->space.q_offset_count);
     }

@@ -8,8 +8,10 @@
 #include "core/call_internal.h"
 #include "core/checked.h"
 
-/* Most query rows (B * Hq * Tq) of a call; bounds the number of tasks whatever D and Dv are. */
-#define MAX_ROWS ((size_t)1 << 32)
+/* Most query rows (B * Hq * Tq) and query heads of a call. They bound the tasks and the per-head
+ * lists; an axis of size 0, whose tensor costs its sender nothing, does not excuse the others. */
+#define MAX_ROWS ((size_t)1 << 28)
+#define MAX_HEADS ((size_t)1 << 20)
 
 /* An operand's axes: sizes and, for each, the stride in elements. */
 struct axes {
@@ -152,8 +154,11 @@ static enum attn_status check_agreement(const struct axes *q, const struct axes 
 
 static enum attn_status check_rows(const struct attn_call *call, struct attn_error *error) {
     size_t rows;
-    if (!attn_mul_size(call->B, call->Hq, &rows) || !attn_mul_size(rows, call->Tq, &rows) ||
-        rows > MAX_ROWS)
+    if (call->Hq > MAX_HEADS)
+        return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
+                         "q has %zu heads; a call may have %zu. Send fewer.", call->Hq, MAX_HEADS);
+    if (!attn_mul_size(attn_max_size(call->B, 1), attn_max_size(call->Hq, 1), &rows) ||
+        !attn_mul_size(rows, attn_max_size(call->Tq, 1), &rows) || rows > MAX_ROWS)
         return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
                          "q has %zu x %zu x %zu query rows; a call may have %zu. Send fewer.",
                          call->B, call->Hq, call->Tq, MAX_ROWS);

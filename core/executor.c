@@ -5,7 +5,6 @@
  */
 #include "core/executor.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -92,24 +91,46 @@ static void set_real(const struct running *run, void *reals, size_t index, doubl
         ((float *)reals)[index] = (float)value;
 }
 
-/* Multiplies one row of the output; true when every element is finite afterwards. */
+/* The smallest magnitude that the output's dtype rounds to infinity. */
+static double overflow_threshold(enum attn_dtype dtype) {
+    switch (dtype) {
+    case ATTN_FLOAT16:
+        return 65520.0;
+    case ATTN_BFLOAT16:
+        return 0x1.ffp127;
+    case ATTN_FLOAT32:
+        return 0x1.ffffffp127;
+    default:
+        return INFINITY;
+    }
+}
+
+/* Multiplies one row of the output; true when every element will be finite as the answer has it. */
 static bool scale_row(const struct running *run, size_t m, double factor) {
     const size_t Dv = run->call->Dv;
+    const double limit = overflow_threshold(run->call->output_dtype);
     bool finite = true;
     if (run->wide) {
         double *row = (double *)run->at.o + m * Dv;
         for (size_t d = 0; d < Dv; d++) {
             row[d] *= factor;
-            finite &= fabs(row[d]) <= DBL_MAX;
+            finite &= fabs(row[d]) < limit;
         }
     } else {
         float *row = (float *)run->at.o + m * Dv;
         for (size_t d = 0; d < Dv; d++) {
             row[d] *= (float)factor;
-            finite &= fabsf(row[d]) <= FLT_MAX;
+            finite &= fabs((double)row[d]) < limit;
         }
     }
     return finite;
+}
+
+/* A finite value as a real would hold it; one beyond a float's range stays, for it only compares.
+ */
+static double nearest_real(const struct running *run, double value) {
+    const float rounded = (float)value;
+    return run->wide || isinf(rounded) ? value : (double)rounded;
 }
 
 /*
@@ -121,7 +142,7 @@ static double join_sink(const struct running *run, size_t row, double sink) {
     const double l = real_at(run, run->at.l, row);
     if (sink == -INFINITY)
         return 1.0;
-    const double base = sink > m ? sink : m;
+    const double base = sink > m ? nearest_real(run, sink) : m;
     const double rebase = m == -INFINITY ? 0.0 : exp(m - base);
     set_real(run, run->at.m, row, base);
     set_real(run, run->at.l, row, l * rebase + exp(sink - base));
@@ -220,6 +241,8 @@ static void store_map_heads(const struct running *run, const struct attn_result_
 static bool map_touches(const struct running *run) {
     const struct attn_call *call = run->call;
     const struct attn_task *task = &run->task;
+    if (call->map_rows == 0 || call->map_cols == 0)
+        return false;
     if (call->map_row >= task->row + task->rows || call->map_row + call->map_rows <= task->row)
         return false;
     const size_t first = task->hkv * run->group;
@@ -229,6 +252,32 @@ static bool map_touches(const struct running *run) {
             return true;
     }
     return false;
+}
+
+/* True when no head of the task sees a key of the block. */
+static bool is_hidden(const struct running *run, const struct attn_score_block *block) {
+    const struct attn_call *call = run->call;
+    const size_t first = run->task.hkv * run->group;
+    const size_t heads = attn_mask_varies_by_head(&call->mask) ? run->group : 1;
+    for (size_t g = 0; g < heads; g++) {
+        const struct attn_mask_tile tile = {.b = run->task.b,
+                                            .h = first + g,
+                                            .row = run->task.row,
+                                            .rows = run->task.rows,
+                                            .key = block->key,
+                                            .keys = block->keys};
+        if (attn_mask_classify(&call->mask, &call->space, &tile, false) != ATTN_TILE_EMPTY)
+            return false;
+    }
+    return true;
+}
+
+/* What a hidden position holds at the stages that hide: nothing needs to be computed for it. */
+static void fill_hidden(const struct running *run, const struct attn_score_block *block) {
+    const double value = block->stage == ATTN_STAGE_WEIGHTS ? 0.0 : -INFINITY;
+    const size_t n = run->group * run->task.rows * block->keys;
+    for (size_t e = 0; e < n; e++)
+        set_real(run, block->out, e, value);
 }
 
 /* Walks whole tiles of the grid, so that a region's bits are those of the full map. */
@@ -245,7 +294,10 @@ static void map(const struct running *run, enum attn_result_name name, enum attn
                                                .m = run->at.m,
                                                .l = run->at.l,
                                                .out = run->at.tile};
-        run->plan->kernel->scores(&run->task, run->at.kernel, &block);
+        if (stage >= ATTN_STAGE_MASKED && is_hidden(run, &block))
+            fill_hidden(run, &block);
+        else
+            run->plan->kernel->scores(&run->task, run->at.kernel, &block);
         store_map_heads(run, &run->result->tensors[name], &block);
     }
 }

@@ -9,6 +9,8 @@
 
 /* A worker's workspace is kept below this by cutting tiles, for very wide heads. */
 #define WORKSPACE_TARGET ((size_t)32 << 20)
+/* What a worker may need at most: a row of each head that shares a key cannot be cut further. */
+#define WORKSPACE_LIMIT ((size_t)512 << 20)
 /* Tiles that are classified one by one; beyond it rows are costed by their key range alone. */
 #define MAX_TILES_CLASSIFIED ((size_t)1 << 18)
 
@@ -165,8 +167,14 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
         size_result(call, limits, plan, result, error) != ATTN_OK)
         return error->status;
     fit_workspace(call, plan);
+    if (plan->workspace_bytes > WORKSPACE_LIMIT)
+        return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
+                         "One query row of the %zu heads that share a key does not fit into the "
+                         "%zu bytes of a worker's memory. Send fewer heads per key/value head, or "
+                         "narrower ones.",
+                         attn_call_group(call), WORKSPACE_LIMIT);
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
-    plan->tasks = call->B * call->Hkv * plan->row_tiles;
+    plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
     cost(call, plan);
     if (plan->flops > limits->flops)
         return attn_fail(error, ATTN_TOO_MUCH_WORK, "",

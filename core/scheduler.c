@@ -86,7 +86,7 @@ static struct attn_job *choose(struct attn_scheduler *scheduler) {
         if (is_over(job))
             return job;
         const double rank = remaining_cost(job) - AGING * (now - job->state.enqueued_at);
-        if (job->state.next_step < job->steps && rank < best_rank) {
+        if (job->state.next_step < job->steps && (best == NULL || rank < best_rank)) {
             best = job;
             best_rank = rank;
         }
