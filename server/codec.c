@@ -9,9 +9,10 @@
 
 #include "server/buffer_pool.h"
 #include "server/codec_json.h"
+#include "server/codec_safetensors.h"
 #include "server/storage.h"
 
-static const struct codec *const CODECS[] = {&CODEC_JSON};
+static const struct codec *const CODECS[] = {&CODEC_JSON, &CODEC_SAFETENSORS};
 
 /* Types that say nothing about the bytes: what fetch and `curl -d` send unasked. */
 static const char *const UNSPECIFIC[] = {"application/octet-stream", "text/plain",

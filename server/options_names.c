@@ -142,6 +142,12 @@ enum attn_status options_refuse_unknown(struct attn_error *error, const char *na
             return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no %s here. %s.", shown,
                              ELSEWHERE[i].sentence);
     const char *const nearest = nearest_option(name);
+    if (nearest != NULL && strcmp(nearest, name) == 0)
+        return attn_fail(
+            error, ATTN_UNKNOWN_FIELD, pointer,
+            "%s is an option. It stands among the options, or names a tensor there; it "
+            "is no tensor by itself.",
+            shown);
     if (nearest != NULL)
         return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
                          "There is no \"%s\". Did you mean \"%s\"?", shown, nearest);
