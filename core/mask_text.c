@@ -73,11 +73,12 @@ static bool has_parentheses(const struct attn_mask_node *node) {
 /* Everything that stands before node i, which has nothing below it: the sign that joins the
  * outermost part that begins here to the part before, then the openings from the outside in. */
 static void put_openings(struct writer *writer, const struct attn_mask *mask, size_t i) {
-    size_t above[ATTN_MASK_MAX_DEPTH], count = 0;
+    size_t above[ATTN_MASK_MAX_DEPTH] = {0}, count = 0;
     const struct attn_mask_node *node = &mask->nodes[i];
-    for (; node->place.first && node->place.parent < mask->count;
-         node = &mask->nodes[above[count++]])
-        above[count] = node->place.parent;
+    while (node->place.first && node->place.parent < mask->count) {
+        above[count++] = node->place.parent;
+        node = &mask->nodes[node->place.parent];
+    }
     if (!node->place.first)
         put(writer, mask->nodes[node->place.parent].kind == ATTN_MASK_ALL ? " & " : " | ");
     while (count-- > 0) {

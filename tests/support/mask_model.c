@@ -180,23 +180,36 @@ void model_add_leaf(struct mask_model *model, int kind) {
     }
 }
 
-void model_add_expression(struct mask_model *model, int depth) {
+static size_t add_combinator(struct mask_model *model, size_t height) {
+    static const enum attn_mask_kind KINDS[] = {ATTN_MASK_NOT, ATTN_MASK_ALL, ATTN_MASK_ANY};
+    struct attn_mask_node *node = &model->nodes[model->mask.count++];
+    node->kind = KINDS[height == 0 ? 1 + below(model, 2) : below(model, 3)];
+    const size_t most = height < 3 ? height : 3;
+    node->operands = node->kind == ATTN_MASK_NOT ? 1 : below(model, most + 1);
+    node->tensor.rank = node->kv.rank = -1;
+    return height - node->operands + 1;
+}
+
+void model_add_expression(struct mask_model *model, size_t parts) {
     static const int LEAVES[] = {
         ATTN_MASK_CAUSAL,   ATTN_MASK_WINDOW, ATTN_MASK_PADDING, ATTN_MASK_PREFIX,
         ATTN_MASK_SEGMENTS, ATTN_MASK_ALLOW,  ATTN_MASK_HIDE,    MODEL_KEEP,
     };
-    const size_t choice = below(model, 4);
-    if (depth <= 1 || choice == 0) {
-        model_add_leaf(model, LEAVES[below(model, sizeof LEAVES / sizeof *LEAVES)]);
-        return;
+    size_t height = 0;
+    while (parts-- > 0) {
+        if (below(model, 2) == 0) {
+            height = add_combinator(model, height);
+        } else {
+            model_add_leaf(model, LEAVES[below(model, sizeof LEAVES / sizeof *LEAVES)]);
+            height++;
+        }
     }
-    const size_t operands = choice == 1 ? 1 : below(model, 4);
-    for (size_t i = 0; i < operands; i++)
-        model_add_expression(model, depth - 1);
-    struct attn_mask_node *node = &model->nodes[model->mask.count++];
-    node->kind = choice == 1 ? ATTN_MASK_NOT : choice == 2 ? ATTN_MASK_ALL : ATTN_MASK_ANY;
-    node->operands = operands;
-    node->tensor.rank = node->kv.rank = -1;
+    if (height == 1)
+        return;
+    struct attn_mask_node *root = &model->nodes[model->mask.count++];
+    root->kind = ATTN_MASK_ALL;
+    root->operands = height;
+    root->tensor.rank = root->kv.rank = -1;
 }
 
 static int64_t of_batch(const int64_t *values, size_t count, size_t b) {

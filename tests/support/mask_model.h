@@ -41,8 +41,9 @@ void model_close(struct mask_model *model);
 enum { MODEL_KEEP = ATTN_MASK_KIND_COUNT, MODEL_LEAF_COUNT };
 /* Adds a random leaf: a mask kind that is no combinator, or MODEL_KEEP. */
 void model_add_leaf(struct mask_model *model, int kind);
-/* Adds a random expression of at most `depth` levels. */
-void model_add_expression(struct mask_model *model, int depth);
+/* Adds a random expression of `parts` < MODEL_NODES leaves and combinators; `all` joins what they
+ * leave side by side. Once per model. */
+void model_add_expression(struct mask_model *model, size_t parts);
 
 /* Whether query `row` sees `key` under head h of batch item b. */
 bool model_sees(const struct mask_model *model, size_t b, size_t h, size_t row, size_t key);

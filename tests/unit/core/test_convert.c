@@ -179,39 +179,54 @@ static double exact(int i) {
     return (i % 2 == 0 ? 1 : -1) * ldexp(1 + (i % 16) / 16.0, i % 12 - 6);
 }
 
-/* Stores a run at a stride, reads it back, and sees that nothing beside it was touched. */
-static void check_runs(enum attn_dtype dtype, ptrdiff_t stride, int n) {
-    uint64_t memory[RUN * STRIDE + 1], untouched[RUN * STRIDE + 1];
-    float floats[RUN + 1], float_back[RUN + 1];
-    double doubles[RUN + 1], double_back[RUN + 1];
-    memset(untouched, 0x5a, sizeof untouched);
-    for (int i = 0; i < n; i++)
-        floats[i] = (float)(doubles[i] = exact(i));
+struct run {
+    enum attn_dtype dtype;
+    ptrdiff_t stride;
+    size_t n;
+};
+
+/* Reads a run of exact() values back in both widths and no further. */
+static void check_loads(struct run run, const void *memory) {
+    float floats[RUN + 1];
+    double doubles[RUN + 1];
+    floats[run.n] = 77;
+    doubles[run.n] = 77;
+    attn_load_float(run.dtype, memory, run.stride, run.n, floats);
+    attn_load_double(run.dtype, memory, run.stride, run.n, doubles);
+    for (size_t i = 0; i <= run.n; i++) {
+        const double wanted = i == run.n ? 77 : exact((int)i);
+        expect(wanted, (double)floats[i] == wanted, true);
+        expect(wanted, doubles[i] == wanted, true);
+    }
+}
+
+/* Stores a run at a stride from both widths, and sees that nothing beside it was touched. */
+static void check_run(struct run run) {
+    uint64_t memory[2][RUN * STRIDE + 1];
+    float floats[RUN];
+    double doubles[RUN];
+    const size_t size = attn_dtype_size(run.dtype);
+    memset(memory, 0x5a, sizeof memory);
+    for (size_t i = 0; i < run.n; i++)
+        floats[i] = (float)(doubles[i] = exact((int)i));
+    attn_store_float(run.dtype, memory[0], run.stride, run.n, floats);
+    attn_store_double(run.dtype, memory[1], run.stride, run.n, doubles);
     for (int wide = 0; wide < 2; wide++) {
-        memcpy(memory, untouched, sizeof memory);
-        float_back[n] = 77, double_back[n] = 77;
-        if (wide)
-            attn_store_double(dtype, memory, stride, (size_t)n, doubles);
-        else
-            attn_store_float(dtype, memory, stride, (size_t)n, floats);
-        attn_load_float(dtype, memory, stride, (size_t)n, float_back);
-        attn_load_double(dtype, memory, stride, (size_t)n, double_back);
-        ck_assert_mem_eq(float_back, floats, (size_t)n * sizeof *floats);
-        ck_assert_mem_eq(double_back, doubles, (size_t)n * sizeof *doubles);
-        ck_assert(float_back[n] == 77 && double_back[n] == 77);
-        const size_t size = attn_dtype_size(dtype);
-        const char *bytes = (const char *)memory;
-        for (size_t e = 0; e < sizeof memory / size; e++)
-            if (e % (size_t)stride != 0 || e / (size_t)stride >= (size_t)n)
-                expect((double)e, memcmp(bytes + e * size, untouched, size) == 0, true);
+        check_loads(run, memory[wide]);
+        const unsigned char *bytes = (const unsigned char *)memory[wide];
+        for (size_t i = 0; i < sizeof memory[0]; i++) {
+            const size_t element = i / size, stride = (size_t)run.stride;
+            if (element % stride != 0 || element / stride >= run.n)
+                expect((double)i, bytes[i], 0x5a);
+        }
     }
 }
 
 START_TEST(runs_of_every_length_and_stride) {
     for (size_t d = 0; d < sizeof FLOATS / sizeof *FLOATS; d++)
-        for (int n = 0; n <= RUN; n++) {
-            check_runs(FLOATS[d], 1, n);
-            check_runs(FLOATS[d], STRIDE, n);
+        for (size_t n = 0; n <= RUN; n++) {
+            check_run((struct run){FLOATS[d], 1, n});
+            check_run((struct run){FLOATS[d], STRIDE, n});
         }
 }
 END_TEST
