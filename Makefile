@@ -35,10 +35,12 @@ WARN := -Wall -Wextra -Wpedantic $(WERROR) -Wshadow -Wconversion -Wsign-conversi
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 OPT_release := -O2 -g $(HARDEN)
 OPT_debug := -O0 -g3
-OPT_asan := -O1 -g -fsanitize=address -fno-omit-frame-pointer
-# gcc's instrumentation rewrites expressions and then warns about its own conversions.
-OPT_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all -Wno-conversion -Wno-sign-conversion
-OPT_tsan := -O1 -g -fsanitize=thread
+# A sanitizer's instrumentation rewrites expressions, and gcc then warns about its own work; the other
+# variants and clang show what is true of these warnings.
+INSTRUMENTED := -O1 -g -fno-omit-frame-pointer -Wno-conversion -Wno-sign-conversion -Wno-maybe-uninitialized
+OPT_asan := $(INSTRUMENTED) -fsanitize=address
+OPT_ubsan := $(INSTRUMENTED) -fsanitize=undefined -fno-sanitize-recover=all
+OPT_tsan := $(INSTRUMENTED) -fsanitize=thread
 LINK_release := -Wl,-z,relro,-z,now
 VARIANTS := $(patsubst OPT_%,%,$(filter OPT_%,$(.VARIABLES)))
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
