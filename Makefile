@@ -120,24 +120,10 @@ PORT ?= 8080
 ARGS ?=
 E2E ?= tests/e2e
 LOAD ?=
-TRY = curl -s http://127.0.0.1:$(PORT)/v1/attention -H 'Content-Type: application/json' \
-      -d '{"q":[[1,0],[0,1]],"k":[[1,0],[0,1]],"v":[[1,2],[3,4]],"weights":true}'
-define BANNER
-
-  attentiond on http://127.0.0.1:$(PORT)   (stop it with Ctrl-C)
-    the API      http://127.0.0.1:$(PORT)/v1
-    its contract http://127.0.0.1:$(PORT)/openapi.yaml
-    metrics      http://127.0.0.1:$(PORT)/metrics
-  Try it from another terminal:
-    $(TRY)
-
-endef
-export BANNER
 
 run: ## install what is missing, build, and start the daemon on 127.0.0.1 (PORT=8080, ARGS=more flags)
 	@tools/setup run
 	+@$(parallel) $(O)/attentiond
-	@printf '%s\n' "$$BANNER"
 	@exec $(O)/attentiond --listen 127.0.0.1:$(PORT) $(ARGS)
 
 test: ## set up, then run what gives confidence (a few minutes)
