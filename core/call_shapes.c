@@ -105,8 +105,10 @@ static enum attn_status check_head_options(const struct attn_request *request, i
     if (request->num_kv_heads != 0 && request->num_heads == 0)
         return attn_fail(error, ATTN_BAD_VALUE, "/num_kv_heads",
                          "num_kv_heads needs num_heads beside it.");
-    if (request->num_heads < 0 || request->num_kv_heads < 0)
+    if (request->num_heads < 0 || request->num_kv_heads < 0) {
+        pointer = request->num_heads < 0 ? "/num_heads" : "/num_kv_heads";
         return attn_fail(error, ATTN_BAD_VALUE, pointer, "%s must be at least 1.", pointer + 1);
+    }
     if (request->layout != ATTN_LAYOUT_UNSET && rank != 4)
         return attn_fail(error, ATTN_BAD_VALUE, "/layout",
                          "layout says how rank-4 inputs are ordered; these have rank %d. Leave it "
