@@ -131,28 +131,30 @@ static enum attn_status take_string(struct cutter *cutter) {
     return cut(cutter, end, 0, true);
 }
 
+static enum attn_status open_level(struct cutter *cutter) {
+    if (cutter->depth == JSON_MAX_DEPTH)
+        return refuse(cutter, "is nested too deep: at most 32 levels are read");
+    cutter->depth++;
+    return copy(cutter, 1);
+}
+
 static enum attn_status take_array(struct cutter *cutter) {
     size_t size, commas;
-    if (!holds_numbers(cutter)) {
-        cutter->depth++;
-        return copy(cutter, 1);
-    }
+    if (!holds_numbers(cutter))
+        return open_level(cutter);
     if (!number_array_skip(cutter->text + cutter->at, cutter->length - cutter->at, &size, &commas))
         return refuse(cutter, "has an array that does not end: a ']' is missing");
     return cut(cutter, cutter->at + size, commas, false);
 }
 
 static enum attn_status take(struct cutter *cutter) {
-    if (cutter->depth > JSON_MAX_DEPTH)
-        return refuse(cutter, "is nested too deep: at most 32 levels are read");
     switch (cutter->text[cutter->at]) {
     case '"':
         return take_string(cutter);
     case '[':
         return take_array(cutter);
     case '{':
-        cutter->depth++;
-        return copy(cutter, 1);
+        return open_level(cutter);
     case '}':
     case ']':
         cutter->depth--;

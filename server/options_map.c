@@ -162,8 +162,8 @@ enum attn_status options_apply_weights(struct options *options, struct json_valu
     struct attn_request *const request = &options->request->attention;
     if (request->returns == 0)
         request->returns = ATTN_RETURN_OUTPUT;
-    /* `return: scores` takes the same selection; it needs no second map. */
-    if ((request->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES)) == 0)
+    /* An object beside `return: scores` selects the part of that map and asks for no second one. */
+    if (kind == JSON_KIND_BOOL || (request->returns & ATTN_RETURN_SCORES) == 0)
         request->returns |= ATTN_RETURN_WEIGHTS;
     const char *name;
     json_t *node;
