@@ -62,7 +62,7 @@ bool exchange_wake(struct exchange *exchange, enum exchange_event event) {
         return false;
     if (exchange->cancel != NULL && event != EXCHANGE_EVENT_DONE)
         atomic_store(exchange->cancel, true);
-    http_server_resume(exchange->connection);
+    http_server_resume(exchange);
     return true;
 }
 

@@ -101,6 +101,7 @@ struct exchange {
     void (*launch)(struct exchange *exchange);
     struct exchange_work *work;
     void *connection;    /* the HTTP library's */
+    void *thread;        /* its I/O thread, a struct http_thread */
     struct arena *arena; /* the I/O thread's */
 
     struct exchange_answer answer;

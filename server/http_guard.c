@@ -71,8 +71,8 @@ static bool guard_headers(const struct sight *sight, bool is_1_1, struct problem
         return framing(problem, "A header name has characters that no token has, or is a folded "
                                 "framing header. Send each header on one line, without space "
                                 "before its colon.");
-    if (sight->hosts > 1)
-        return framing(problem, "There is more than one Host header; send one.");
+    if (sight->hosts > 1 || (sight->hosts == 0 && is_1_1))
+        return framing(problem, "HTTP/1.1 needs exactly one Host header.");
     if (sight->lengths > 1)
         return framing(problem, "There is more than one Content-Length header; send one.");
     if (sight->codings > 1 || (sight->codings == 1 && sight->lengths == 1))

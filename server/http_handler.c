@@ -171,6 +171,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     *request = exchange;
     exchange->path = url;
     exchange->method_name = method;
+    exchange->thread = thread;
     exchange->arena = &thread->arena;
     const struct http_head head = {connection, version, exchange};
     return begin(thread, connection, &head);

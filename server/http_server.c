@@ -2,6 +2,7 @@
 /* The I/O threads; see http_server.h. */
 #include "server/http_server.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -25,8 +26,7 @@ static void ignore_remark(void *context, const char *format, va_list arguments) 
 
 static struct MHD_Daemon *start_daemon(struct http_thread *thread, int listener) {
     const struct http_options *options = &thread->server->options;
-    const unsigned flags =
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     const size_t share = (options->connections + options->io_threads - 1) / options->io_threads;
     const uint64_t idle_seconds = (options->idle_timeout_ms + 999) / 1000;
     return MHD_start_daemon(
@@ -46,6 +46,12 @@ static int poll_timeout(struct MHD_Daemon *daemon) {
     if (MHD_get_timeout(daemon, &timeout) != MHD_YES)
         return -1;
     return timeout > INT_MAX ? INT_MAX : (int)timeout;
+}
+
+static void wake_thread(const struct http_thread *thread) {
+    const uint64_t one = 1;
+    while (write(thread->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ; /* a full counter fails too, and is awake already */
 }
 
 /* One round; true when something was there to do. */
@@ -94,10 +100,8 @@ static void *run(void *argument) {
 }
 
 static void wake_threads(struct http_server *server) {
-    const uint64_t one = 1;
     for (size_t i = 0; i < server->thread_count; i++)
-        if (write(server->threads[i].wake, &one, sizeof one) < 0)
-            return; /* only a full counter fails, and that wakes as well */
+        wake_thread(&server->threads[i]);
 }
 
 static bool start_thread(struct http_server *server, struct http_thread *thread) {
@@ -172,6 +176,9 @@ void http_server_stop(struct http_server *server) {
     free(server);
 }
 
-void http_server_resume(void *connection) {
-    MHD_resume_connection(connection);
+/* The library's own wake-up exists only in the modes in which it owns the threads. */
+void http_server_resume(const struct exchange *exchange) {
+    const struct http_thread *thread = exchange->thread;
+    MHD_resume_connection(exchange->connection);
+    wake_thread(thread);
 }

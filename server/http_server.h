@@ -34,7 +34,7 @@ void http_server_cut_all(struct http_server *server);
 /* Ends the threads and frees everything. No request may be in flight. */
 void http_server_stop(struct http_server *server);
 
-/* Resumes a suspended connection (exchange->connection); afterwards it must not be touched. */
-void http_server_resume(void *connection);
+/* Resumes the exchange's suspended connection; from then on the exchange is its I/O thread's. */
+void http_server_resume(const struct exchange *exchange);
 
 #endif
