@@ -160,6 +160,25 @@ START_TEST(ends_of_the_ranges) {
 }
 END_TEST
 
+/* A NaN whose payload lies in the bits that are dropped would round to infinity or to zero. */
+START_TEST(not_a_number_stays_one) {
+    static const uint32_t SINGLES[] = {0x7f800001, 0x7fffffff, 0xff800001, 0xffffffff};
+    static const uint64_t DOUBLES[] = {0x7ff0000000000001, 0x7fffffffffffffff, 0xfff0000000000001};
+    for (size_t i = 0; i < sizeof SINGLES / sizeof *SINGLES; i++) {
+        float value;
+        memcpy(&value, &SINGLES[i], sizeof value);
+        ck_assert_uint_gt(attn_half_from_float(value) & 0x7fffU, 0x7c00);
+        ck_assert_uint_gt(attn_bfloat_from_float(value) & 0x7fffU, 0x7f80);
+    }
+    for (size_t i = 0; i < sizeof DOUBLES / sizeof *DOUBLES; i++) {
+        double value;
+        memcpy(&value, &DOUBLES[i], sizeof value);
+        ck_assert_uint_gt(attn_half_from_double(value) & 0x7fffU, 0x7c00);
+        ck_assert_uint_gt(attn_bfloat_from_double(value) & 0x7fffU, 0x7f80);
+    }
+}
+END_TEST
+
 START_TEST(random_values_round_to_the_nearest) {
     struct random random = random_seeded(11);
     for (int i = 0; i < 200000; i++) {
@@ -264,6 +283,7 @@ static Suite *convert_suite(void) {
     tcase_add_test(tests, halves_round_once_and_to_even);
     tcase_add_test(tests, bfloats_round_once_and_to_even);
     tcase_add_test(tests, ends_of_the_ranges);
+    tcase_add_test(tests, not_a_number_stays_one);
     tcase_add_test(tests, random_values_round_to_the_nearest);
     tcase_add_test(tests, runs_of_every_length_and_stride);
     tcase_add_test(tests, runs_convert_as_single_values_do);

@@ -213,6 +213,29 @@ START_TEST(negation_and_joins_keep_ranges_tight) {
 }
 END_TEST
 
+/* One operand can decide, wherever it stands beside one that says partial. */
+START_TEST(joins_are_decided_by_one_operand) {
+    const int64_t none = 0, every = 9;
+    const struct attn_mask_space space = {1, 1, 9, 9, NULL, 0};
+    const struct attn_mask_tile tile = {0, 0, 0, 9, 0, 9};
+    const struct attn_mask_node causal = {.kind = ATTN_MASK_CAUSAL};
+    for (int first = 0; first < 2; first++)
+        for (int any = 0; any < 2; any++) {
+            const struct attn_mask_node decides = {.kind = ATTN_MASK_PREFIX,
+                                                   .lengths = {any ? &every : &none, 1}};
+            struct attn_mask_node nodes[] = {
+                first ? decides : causal,
+                first ? causal : decides,
+                {.kind = any ? ATTN_MASK_ANY : ATTN_MASK_ALL, .operands = 2}};
+            struct attn_mask mask = {nodes, 3};
+            struct attn_error error = {0};
+            ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
+            ck_assert_int_eq(attn_mask_classify(&mask, &space, &tile, false),
+                             any ? ATTN_TILE_FULL : ATTN_TILE_EMPTY);
+        }
+}
+END_TEST
+
 START_TEST(packed_documents_are_skipped_exactly) {
     enum { T = 90, DOCUMENT = 30 };
     int32_t ids[T];
@@ -245,6 +268,11 @@ START_TEST(windows_at_the_ends_of_int64_saturate) {
     ck_assert_int_eq(attn_mask_classify(&mask, &space, &low, false), ATTN_TILE_PARTIAL);
     ck_assert_int_eq(attn_mask_classify(&mask, &space, &high, false), ATTN_TILE_FULL);
     ck_assert_int_eq(attn_mask_classify(&mask, &space, &middle, false), ATTN_TILE_FULL);
+    node.right = -1;
+    ck_assert_int_eq(attn_mask_classify(&mask, &space, &low, false), ATTN_TILE_FULL);
+    size_t begin, end;
+    attn_mask_key_range(&mask, &space, 0, 0, 0, 4, &begin, &end);
+    ck_assert(begin == 0 && end == 9);
     node = (struct attn_mask_node){.kind = ATTN_MASK_CAUSAL};
     ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
     ck_assert_int_eq(attn_mask_classify(&mask, &space, &low, false), ATTN_TILE_EMPTY);
@@ -302,6 +330,7 @@ static Suite *mask_suite(void) {
                         (int)(sizeof LEAVES / sizeof *LEAVES));
     tcase_add_loop_test(tests, expressions_are_their_definition, 0, 8);
     tcase_add_test(tests, negation_and_joins_keep_ranges_tight);
+    tcase_add_test(tests, joins_are_decided_by_one_operand);
     tcase_add_test(tests, packed_documents_are_skipped_exactly);
     tcase_add_test(tests, windows_at_the_ends_of_int64_saturate);
     tcase_add_test(tests, sizes_past_two_to_the_32_stay_exact);

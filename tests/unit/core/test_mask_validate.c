@@ -229,17 +229,17 @@ START_TEST(a_square_batch_is_queries_by_keys) {
 END_TEST
 
 START_TEST(bools_need_not_be_one) {
-    const uint8_t bytes[] = {0, 1, 2, 255, 128};
-    const struct attn_mask_space space = {.B = 1, .Hq = 1, .Tq = 1, .Tk = 5};
+    const uint8_t bytes[] = {0, 1, 2, 255, 128, 0, 0, 64, 128, 0};
+    const struct attn_mask_space space = {.B = 1, .Hq = 1, .Tq = 1, .Tk = 10};
     struct attn_mask_node node = {.kind = ATTN_MASK_ALLOW,
-                                  .tensor = attn_tensor_view(bytes, ATTN_BOOL, 1, (size_t[]){5})};
+                                  .tensor = attn_tensor_view(bytes, ATTN_BOOL, 1, (size_t[]){10})};
     struct attn_mask mask = {&node, 1};
     struct attn_error error = {0};
-    const struct attn_mask_tile tile = {0, 0, 0, 1, 0, 5};
+    const struct attn_mask_tile tile = {0, 0, 0, 1, 0, 10};
     uint64_t bits;
     ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
     attn_mask_fill(&mask, &space, &tile, &bits, NULL);
-    ck_assert_uint_eq(bits, 0x1e);
+    ck_assert_uint_eq(bits, 0x19e);
 }
 END_TEST
 

@@ -41,6 +41,8 @@ START_TEST(a_view_is_row_major) {
     const ptrdiff_t stride[] = {60, 20, 5, 1};
     ck_assert_int_eq(memcmp(view.stride, stride, sizeof stride), 0);
     ck_assert(!attn_tensor_is_none(&view));
+    const struct attn_tensor empty = attn_tensor_view(NULL, ATTN_BOOL, 3, (size_t[]){2, 0, 3});
+    ck_assert_int_eq(memcmp(empty.stride, (ptrdiff_t[]){3, 3, 1}, 3 * sizeof(ptrdiff_t)), 0);
     const struct attn_tensor none = attn_tensor_none();
     ck_assert(attn_tensor_is_none(&none));
 }
@@ -97,6 +99,8 @@ START_TEST(broadcasting_is_right_aligned) {
     t = attn_tensor_view(NULL, ATTN_BOOL, 2, (size_t[]){3, 5});
     ck_assert(!attn_tensor_broadcast(&t, wanted, &out));
     t = attn_tensor_view(NULL, ATTN_BOOL, 1, (size_t[]){4});
+    ck_assert(!attn_tensor_broadcast(&t, wanted, &out));
+    t = attn_tensor_view(NULL, ATTN_BOOL, 1, (size_t[]){0});
     ck_assert(!attn_tensor_broadcast(&t, wanted, &out));
 }
 END_TEST
