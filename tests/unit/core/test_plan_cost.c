@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a mask saves: a plan counts the scores of the tiles that are not known to be hidden, never
+ * fewer than are visible, and not many more than lie in tiles along an edge.
+ */
+#include "core/plan.h"
+#include "tests/support/request_builder.h"
+
+#include <math.h>
+#include <stdint.h>
+
+static const struct attn_limits NO_LIMITS = {SIZE_MAX, INFINITY};
+
+static struct attn_plan plan_of(struct attn_request *request) {
+    struct attn_call call = accept_request(request);
+    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_plan plan;
+    struct attn_result result;
+    ck_assert_int_eq(attn_plan_make(&call, &NO_LIMITS, &plan, &result, &error), ATTN_OK);
+    attn_call_close(&call);
+    return plan;
+}
+
+static struct attn_request masked(size_t B, size_t Hq, size_t Tq, size_t Tk,
+                                  struct attn_mask mask) {
+    struct attn_request request = request_sized(B, Hq, 1, Tq, Tk, 4, 4);
+    request.mask = mask;
+    return request;
+}
+
+/* A tile that an edge crosses is counted whole: at most a row tile and a key tile per row. */
+static double slack(const struct attn_plan *plan) {
+    return (double)(plan->grid.row_tile + plan->grid.key_tile);
+}
+
+static void expect_per_row(const struct attn_plan *plan, double rows, double visible) {
+    const double planned = plan->scores_planned / rows;
+    ck_assert_msg(planned >= visible, "%g planned per row, %g are visible", planned, visible);
+    ck_assert_msg(planned <= visible + slack(plan), "%g planned per row, %g are visible", planned,
+                  visible);
+    ck_assert(fabs(plan->flops / (2.0 * 8 * plan->scores_planned) - 1) < 1e-12);
+}
+
+/* Small ones are classified tile by tile, larger ones by rows alone. */
+START_TEST(causal_costs_about_half) {
+    static const size_t lengths[] = {2048, (size_t)1 << 17};
+    const size_t T = lengths[_i];
+    struct attn_request request = masked(1, 1, T, T, PROGRAM(CAUSAL(NONE)));
+    const struct attn_plan plan = plan_of(&request);
+    expect_per_row(&plan, (double)T, ((double)T + 1) / 2);
+    ck_assert(plan.scores_total == (double)T * (double)T);
+}
+END_TEST
+
+START_TEST(a_window_costs_its_width) {
+    static const size_t lengths[] = {2048, (size_t)1 << 17};
+    const struct attn_mask_node window = {
+        .kind = ATTN_MASK_WINDOW, .left = 100, .right = 0, .pointer = "/mask"};
+    const double T = (double)lengths[_i];
+    struct attn_request request = masked(1, 1, lengths[_i], lengths[_i], PROGRAM(window));
+    const struct attn_plan plan = plan_of(&request);
+    expect_per_row(&plan, T, 101 - 100.0 * 101 / 2 / T);
+}
+END_TEST
+
+/* Two bands apart: the range of keys of a row covers what lies between, its tiles do not. */
+START_TEST(a_gap_inside_a_row_costs_nothing) {
+    const struct attn_mask_node window = {
+        .kind = ATTN_MASK_WINDOW, .left = 10, .right = 0, .pointer = "/mask/any/0"};
+    const struct attn_mask_node prefix = {
+        .kind = ATTN_MASK_PREFIX, .lengths = INTS(10), .pointer = "/mask/any/1"};
+    struct attn_request request = masked(1, 1, 8192, 8192, PROGRAM(window, prefix, JOIN(ANY, 2)));
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert_msg(plan.scores_planned <= 8192 * (20 + 2 * slack(&plan)), "%g per row",
+                  plan.scores_planned / 8192);
+}
+END_TEST
+
+START_TEST(padding_is_counted_per_item) {
+    const struct attn_mask_node padding = {
+        .kind = ATTN_MASK_PADDING, .kv_lengths = INTS(4096, 1024, 0), .pointer = "/mask"};
+    struct attn_request request = masked(3, 2, 512, 4096, PROGRAM(padding));
+    const struct attn_plan plan = plan_of(&request);
+    expect_per_row(&plan, 3 * 2 * 512, (4096 + 1024) / 3.0);
+    ck_assert(plan.scores_planned <= 2.0 * 512 * (4096 + 1024 + slack(&plan)));
+}
+END_TEST
+
+START_TEST(offsets_are_counted_per_item) {
+    struct attn_request request = masked(2, 2, 1000, 1000, PROGRAM(CAUSAL(NONE)));
+    request.q_offset = INTS(0, -1000);
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert(plan.scores_planned >= 2.0 * 1000 * 1001 / 2);
+    ck_assert(plan.scores_planned <= 2.0 * 1000 * (500.5 + slack(&plan)));
+}
+END_TEST
+
+/* Elements of a mask tensor are not read for an estimate, so none of its tiles is known. */
+START_TEST(an_allow_tensor_costs_everything_it_may_show) {
+    const struct attn_mask_node allow = {
+        .kind = ATTN_MASK_ALLOW, .tensor = SHAPED(ATTN_BOOL, 2, 1, 64), .pointer = "/mask"};
+    struct attn_request request = masked(3, 2, 50, 64, PROGRAM(allow));
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert(plan.scores_planned == plan.scores_total);
+    ck_assert(plan.scores_total == 3.0 * 2 * 50 * 64);
+}
+END_TEST
+
+START_TEST(nothing_visible_costs_nothing) {
+    struct attn_request request = masked(2, 2, 300, 300, PROGRAM(JOIN(ANY, 0)));
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert(plan.scores_planned == 0 && plan.flops == 0);
+    ck_assert_uint_gt(plan.tasks, 0);
+}
+END_TEST
+
+/* Planning is asked for before anything is admitted, so its own time must stay small. */
+START_TEST(very_long_calls_are_costed_whole) {
+    struct attn_request request = masked(1, 1, (size_t)1 << 28, 1000, PROGRAM(CAUSAL(TOP_LEFT)));
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert(plan.scores_planned == plan.scores_total);
+}
+END_TEST
+
+START_TEST(sizes_of_zero_cost_nothing) {
+    for (unsigned zeros = 1; zeros < 1u << 4; zeros++) {
+        size_t n[4];
+        for (size_t axis = 0; axis < 4; axis++)
+            n[axis] = zeros >> axis & 1 ? 0 : 3;
+        struct attn_request request = masked(n[0], n[1], n[2], n[3], PROGRAM(CAUSAL(TOP_LEFT)));
+        const struct attn_plan plan = plan_of(&request);
+        ck_assert_msg(plan.scores_planned == 0, "zeros %x: %g", zeros, plan.scores_planned);
+        ck_assert(plan.flops == 0 && plan.scores_total == 0);
+    }
+}
+END_TEST
+
+static Suite *plan_cost_suite(void) {
+    Suite *suite = suite_create("plan_cost");
+    TCase *cost = tcase_create("cost");
+    tcase_add_loop_test(cost, causal_costs_about_half, 0, 2);
+    tcase_add_loop_test(cost, a_window_costs_its_width, 0, 2);
+    tcase_add_test(cost, a_gap_inside_a_row_costs_nothing);
+    tcase_add_test(cost, padding_is_counted_per_item);
+    tcase_add_test(cost, offsets_are_counted_per_item);
+    tcase_add_test(cost, an_allow_tensor_costs_everything_it_may_show);
+    tcase_add_test(cost, nothing_visible_costs_nothing);
+    tcase_add_test(cost, very_long_calls_are_costed_whole);
+    tcase_add_test(cost, sizes_of_zero_cost_nothing);
+    suite_add_tcase(suite, cost);
+    return suite;
+}
+
+ATTN_TEST_MAIN(plan_cost_suite)
