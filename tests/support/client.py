@@ -31,7 +31,7 @@ class Answer:
         if kind == SAFETENSORS_TYPE:
             self.tensors, metadata = safetensors.parse(body)
             self.meta = json.loads(metadata.get("meta", "{}"))
-        elif kind.endswith("json"):
+        elif kind.endswith("json") and body:
             self.json = json.loads(body, parse_constant=refuse, object_pairs_hook=once)
             if status == 200:
                 self._take_json()

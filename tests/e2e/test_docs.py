@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents say, held against the daemon: problem types, metrics, words of the answer, the
+README's commands as they stand, and the picture."""
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from support import tables
+
+ROOT = tables.ROOT
+README = (ROOT / "README.md").read_text()
+SAMPLE = ROOT / "examples" / "data"
+
+
+def table_rows(path, columns):
+    """The cells of each row of `columns` cells whose first is a name in backticks."""
+    for line in (ROOT / path).read_text().splitlines():
+        cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+        if line.startswith("| `") and len(cells) == columns:
+            yield [re.sub(r"^`|`$", "", cells[0]), *cells[1:]]
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.S | re.M)
+
+
+def run(command, port, **more):
+    """A shell command of the README, sent to this daemon."""
+    text = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{port}", command)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=ROOT, timeout=60,
+                          capture_output=True, text=True, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_problem_type_is_explained_once():
+    documented = [(row[0], int(row[1])) for row in table_rows("docs/errors.md", 5)]
+    assert sorted(documented) == sorted((name, status) for name, (status, _) in
+                                        tables.problems().items())
+
+
+def test_every_metric_is_explained(client):
+    documented = {row[0]: (row[1], row[3]) for row in table_rows("docs/operations.md", 4)
+                  if row[1] in ("counter", "gauge", "histogram")}
+    assert documented == tables.metrics()
+    text = client.get("/metrics").body.decode()
+    live = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, flags=re.M))
+    assert live == {name: kind for name, (kind, _) in documented.items()}
+
+
+def test_every_label_of_a_metric_is_explained(client):
+    client.attention([[1.0]], [[1.0]], [[2.0]], wire="nested")
+    documented = {row[0]: set(re.findall(r"`(\w+)`", row[2]))
+                  for row in table_rows("docs/operations.md", 4)}
+    text = client.get("/metrics").body.decode()
+    seen = {}
+    for name, labels in re.findall(r"^(\w+)(?:{(.*)})? \S+$", text, flags=re.M):
+        family = name if name in documented else re.sub(r"_(bucket|sum|count)$", "", name)
+        seen.setdefault(family, set()).update(re.findall(r'(\w+)="', labels))
+    assert {family: labels - {"le"} for family, labels in seen.items()} == {
+        family: documented[family] for family in seen}
+    assert len(seen) > 15
+
+
+def test_every_word_of_an_answer_is_in_the_glossary():
+    schemas = yaml.safe_load((ROOT / "openapi.yaml").read_text())["components"]["schemas"]
+    words = {*schemas["Meta"]["properties"], *schemas["AttentionResult"]["properties"]}
+    page = (ROOT / "docs" / "semantics.md").read_text().split("## Glossary")[1]
+    explained = {name for line in page.splitlines() if line.startswith("| `")
+                 for name in re.findall(r"`(\w+)`", line.split(" | ")[0])}
+    assert words - {"id", "meta"} == explained
+
+
+def test_the_picture_is_the_daemons_answer(client):
+    """In float64, so that no weight lies on another side of a shade's border."""
+    answer = client.send("POST", "/v1/attention?precision=float64",
+                         (SAMPLE / "sentence.safetensors").read_bytes(),
+                         {"Content-Type": "application/vnd.safetensors",
+                          "Accept": "application/json"})
+    drawn = subprocess.run([sys.executable, "examples/python/draw_map.py",
+                            str(SAMPLE / "sentence.tokens.json")], input=answer.body, cwd=ROOT,
+                           capture_output=True, check=True)
+    assert drawn.stdout == (ROOT / "docs" / "images" / "attention-map.svg").read_bytes()
+
+
+def curls():
+    return [block for block in blocks("sh") if "curl" in block]
+
+
+@pytest.mark.parametrize("command", curls())
+def test_a_pasted_command_works(command, daemon):
+    printed = run(command, daemon.port)
+    assert "animal 0.68" in printed or '"weights":[[0.66976' in printed
+
+
+def test_there_are_commands_to_paste():
+    assert len(curls()) >= 2
+
+
+def test_the_python_snippet_is_the_example_and_works(daemon):
+    snippet, = blocks("python")
+    source = (ROOT / "examples" / "python" / "quickstart.py").read_text()
+    assert snippet == source[source.index("import json"):]
+    printed = run(f"{sys.executable} - <<'END'\n{snippet}END\n", daemon.port)
+    assert "'output': [[16.604" in printed
