@@ -12,14 +12,16 @@
 #include "server/codec_safetensors.h"
 #include "server/storage.h"
 
-static const struct codec *const CODECS[] = {&CODEC_JSON, &CODEC_SAFETENSORS};
+enum { CODEC_COUNT = 2 };
+
+static const struct codec *const CODECS[CODEC_COUNT] = {&CODEC_JSON, &CODEC_SAFETENSORS};
 
 /* Types that say nothing about the bytes: what fetch and `curl -d` send unasked. */
 static const char *const UNSPECIFIC[] = {"application/octet-stream", "text/plain",
                                          "application/x-www-form-urlencoded"};
 
 const struct codec *codec_at(size_t index) {
-    return index < sizeof CODECS / sizeof *CODECS ? CODECS[index] : NULL;
+    return index < CODEC_COUNT ? CODECS[index] : NULL;
 }
 
 const struct codec *codec_find(const char *name) {

@@ -44,7 +44,8 @@ void json_text_string(struct json_text *text, const char *string) {
 
 void json_text_number(struct json_text *text, double value) {
     char number[NUMBER_TEXT_ROOM];
-    json_text_raw(text, number, number_print_f64(value, number));
+    const size_t length = number_print_f64(value, number);
+    json_text_raw(text, number, length);
 }
 
 void json_text_milliseconds(struct json_text *text, double value) {
