@@ -177,8 +177,9 @@ const char *exchange_timing(const struct exchange *exchange, char *text, size_t 
 
 /* Where a request is counted: its route, or another row of its path, or "unmatched". */
 static size_t counted_route(const struct exchange *exchange) {
-    const struct route *route =
-        exchange->route != NULL ? exchange->route : route_of_path(exchange->path);
+    const struct route *route = exchange->route;
+    if (route == NULL && !exchange->escaped_path)
+        route = route_of_path(exchange->path);
     return route != NULL ? route_index(route) : route_count();
 }
 

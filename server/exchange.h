@@ -81,6 +81,7 @@ struct exchange {
     size_t query_count;
     char id[REQUEST_ID_SIZE], trace[TRACE_ID_SIZE], remote[64], allow[64];
 
+    bool escaped_path; /* as sent it has percent signs: no route's */
     bool has_body, has_length, expects_continue;
     uint64_t content_length;
     size_t body_limit;

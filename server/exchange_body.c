@@ -120,8 +120,9 @@ static void admit(struct exchange *exchange) {
 
 void exchange_head(struct exchange *exchange) {
     struct problem problem;
-    bool path_known;
-    exchange->route = route_find(exchange->path, exchange->method, &path_known);
+    bool path_known = false;
+    if (!exchange->escaped_path)
+        exchange->route = route_find(exchange->path, exchange->method, &path_known);
     if (exchange->route == NULL) {
         refuse_unmatched(exchange, path_known);
         return;

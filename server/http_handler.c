@@ -46,12 +46,14 @@ static void read_remote(struct MHD_Connection *connection, char *text, size_t si
 struct query_reader {
     struct codec_query_option *options;
     size_t count, room;
+    bool has_nul;
 };
 
 static enum MHD_Result read_option(void *context, enum MHD_ValueKind kind, const char *name,
-                                   const char *value) {
+                                   size_t name_size, const char *value, size_t value_size) {
     struct query_reader *reader = context;
     (void)kind;
+    reader->has_nul |= strlen(name) != name_size || (value != NULL && strlen(value) != value_size);
     if (reader->count == reader->room)
         return MHD_NO;
     reader->options[reader->count++] =
@@ -59,6 +61,7 @@ static enum MHD_Result read_option(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
+/* False when the query string was refused. */
 static bool read_query(struct MHD_Connection *connection, struct exchange *exchange) {
     const int count = MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
     if (count <= 0)
@@ -66,11 +69,15 @@ static bool read_query(struct MHD_Connection *connection, struct exchange *excha
     struct query_reader reader = {.options = calloc((size_t)count, sizeof *reader.options),
                                   .room = (size_t)count};
     exchange->query = reader.options;
-    if (reader.options == NULL)
+    if (reader.options == NULL) {
+        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the query string now.");
         return false;
-    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, read_option, &reader);
+    }
+    MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, read_option, &reader);
     exchange->query_count = reader.count;
-    return true;
+    if (reader.has_nul)
+        exchange_fail(exchange, ATTN_MALFORMED, "The query string has a NUL character.");
+    return !reader.has_nul;
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name) {
@@ -129,9 +136,7 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
     set_deadline(connection, options->body_timeout_ms);
     if (!http_guard(head, &problem))
         exchange_refuse(exchange, &problem);
-    else if (!read_query(connection, exchange))
-        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the query string now.");
-    else
+    else if (read_query(connection, exchange))
         exchange_head(exchange);
     if (exchange->launch != NULL)
         return sleep_now(thread, connection, exchange);
@@ -170,6 +175,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_NO;
     *request = exchange;
     exchange->path = url;
+    exchange->escaped_path = peer_of(connection)->escaped_path;
     exchange->method_name = method;
     exchange->thread = thread;
     exchange->arena = &thread->arena;
@@ -227,9 +233,12 @@ void http_connection(void *context, struct MHD_Connection *connection, void **so
     metrics_connection(server->service->metrics, -1);
 }
 
+/* The library hands paths over decoded, so that "%00" ends one early; no route needs an escape. */
 void *http_first_line(void *context, const char *uri, struct MHD_Connection *connection) {
     const struct http_thread *thread = context;
-    (void)uri;
+    struct http_peer *peer = peer_of(connection);
     set_deadline(connection, thread->server->options.header_timeout_ms);
+    if (peer != NULL)
+        peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
     return NULL;
 }

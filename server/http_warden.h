@@ -19,6 +19,7 @@ struct service;
 /* One connection. The I/O thread owns it; what the warden reads is atomic or under its lock. */
 struct http_peer {
     int fd;
+    bool escaped_path;             /* the current request's path has percent signs */
     bool may_linger;               /* the client may still be sending when it is closed */
     int64_t head_began;            /* when the current request's first line was there */
     atomic_int_least64_t deadline; /* of transport; 0: none */

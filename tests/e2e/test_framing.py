@@ -17,8 +17,10 @@ LENGTH = f"Content-Length: {len(raw.BODY)}"
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(raw.BODY), raw.BODY)
 
 BROKEN = {
-    "length and chunked": (head(LENGTH, "Transfer-Encoding: chunked") + CHUNKED, 400, "bad-framing"),
-    "chunked and length": (head("Transfer-Encoding: chunked", LENGTH) + CHUNKED, 400, "bad-framing"),
+    "length and chunked": (head(LENGTH, "Transfer-Encoding: chunked") + CHUNKED, 400,
+                           "bad-framing"),
+    "chunked and length": (head("Transfer-Encoding: chunked", LENGTH) + CHUNKED, 400,
+                           "bad-framing"),
     "two equal lengths": (head(LENGTH, LENGTH) + raw.BODY, 400, "bad-framing"),
     "two lengths": (head(LENGTH, "Content-Length: 5") + raw.BODY, 400, "bad-framing"),
     "space before the colon": (head("Content-Length : 5") + b"12345", 400, "bad-framing"),
