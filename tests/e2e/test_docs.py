@@ -105,3 +105,11 @@ def test_the_python_snippet_is_the_example_and_works(daemon):
     assert snippet == source[source.index("import json"):]
     printed = run(f"{sys.executable} - <<'END'\n{snippet}END\n", daemon.port)
     assert "'output': [[16.604" in printed
+
+
+def test_every_file_that_a_document_names_exists():
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for name in re.findall(r"`((?:core|server|config|tests|bench|examples|docs)/[\w./*-]+)`",
+                               page.read_text()):
+            placeholder = "NAME" in name
+            assert placeholder or list(ROOT.glob(name.rstrip("/"))), f"{page.name} names {name}"

@@ -209,3 +209,33 @@ def test_every_error_example_has_its_title_and_status():
 def test_every_documented_refusal_has_a_documented_type(name):
     error = json.loads((folders.CASES / "invalid" / name / "error.json").read_text())
     assert tables.wire_problems()[error["type"]][0] == error["status"]
+
+
+def test_every_option_is_documented_in_the_body_and_in_the_query():
+    rows = re.findall(r'^ +\{"(\w+)", OPTION_\w+, apply_|^ +\{"(\w+)", OPTION_\w+, options_apply_',
+                      (tables.ROOT / "server/options_table.c").read_text(), flags=re.M)
+    options = {first or second for first, second in rows}
+    assert len(options) > 10
+    assert set(CONTRACT["components"]["schemas"]["AttentionOptions"]["properties"]) == options
+    assert {parameter["name"] for parameter in map(resolve, ATTENTION["parameters"])
+            if parameter["in"] == "query"} == options
+
+
+def test_every_kind_of_mask_is_documented():
+    schemas = CONTRACT["components"]["schemas"]
+    documented = set()
+    for choice in schemas["Mask"]["anyOf"]:
+        mask = resolve(choice)
+        kind = mask.get("properties", {}).get("type")
+        if kind:
+            documented.update(kind.get("enum") or [kind["const"]])
+        else:
+            documented.update(mask.get("required", []))
+    assert documented == {name for _, name in tables.rows("core/mask_kinds.def", "ATTN_MASK_KIND")}
+
+
+def test_every_dtype_is_documented():
+    rows = list(tables.rows("core/dtype.def", "ATTN_DTYPE"))
+    schemas = CONTRACT["components"]["schemas"]
+    assert schemas["ElementType"]["enum"] == [row[1] for row in rows]
+    assert schemas["FloatType"]["enum"] == [row[1] for row in rows if row[4] == "FLOAT"]
