@@ -121,7 +121,10 @@ static double score_at(const struct query *query, size_t j, enum attn_stage stag
         score = call->softcap * tanh(score / call->softcap);
     if (stage == ATTN_STAGE_CAPPED)
         return score;
-    return score + bias_at(query, j) + alibi_at(query, j);
+    const double bias = bias_at(query, j);
+    if (bias == -INFINITY) /* hides, whatever the score: NaN + -inf would be NaN */
+        return bias;
+    return score + bias + alibi_at(query, j);
 }
 
 /* The largest visible score, -inf when there is none; NaN is left to the sum. */

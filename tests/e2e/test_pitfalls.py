@@ -110,18 +110,27 @@ def test_10_no_floor_under_the_running_maximum(ask):
             assert answer["output"].item() == pytest.approx(5, abs=4e-3)
 
 
+HIDING = {
+    "lengths": ({"mask": {"type": "padding", "kv_lengths": [90]}}, np.arange(97) >= 90),
+    "not keep": ({"mask": {"not": {"type": "padding", "keep": "odd"}}}, np.arange(97) % 7 == 1),
+    "hide": ({"mask": {"type": "hide", "tensor": "column"}}, np.arange(97) % 7 == 1),
+    "bias": ({"bias": "minus"}, np.arange(97) % 7 == 1),
+}
+
+
 @pytest.mark.parametrize("poison", [math.nan, INF, -INF])
-@pytest.mark.parametrize("mask", [
-    {"type": "padding", "kv_lengths": [90]}, {"not": {"type": "padding", "keep": "odd"}}], ids=str)
-def test_11_what_is_hidden_is_never_read(ask, poison, mask):
+@pytest.mark.parametrize("how", HIDING)
+def test_11_what_is_hidden_is_never_read(ask, poison, how):
     q, k, v = random_tensors((3, 33, 8), (3, 97, 8), (3, 97, 5))
-    hidden = np.arange(97) >= 90 if "type" in mask else np.arange(97) % 7 == 1
-    tensors = {} if "type" in mask else {"odd": hidden[None].astype(np.uint8)}
+    options, hidden = HIDING[how]
+    tensors = {"odd": hidden[None].astype(np.uint8), "column": hidden[None, None],
+               "minus": np.where(hidden, -INF, 0).astype(np.float32)}
+    tensors = {name: x for name, x in tensors.items() if f"'{name}'" in str(options)}
     poisoned = [np.where(hidden[:, None], np.float32(poison), x) for x in (k, v)]
     outputs = ("output", "lse", "weights", "scores")
-    clean = ask(q, k, v, {"mask": mask}, tensors, outputs)
+    clean = ask(q, k, v, options, tensors, outputs)
     dropped = ask(q, k[:, ~hidden], v[:, ~hidden], outputs=outputs)
-    for a, b, c in zip(clean, ask(q, *poisoned, {"mask": mask}, tensors, outputs), dropped):
+    for a, b, c in zip(clean, ask(q, *poisoned, options, tensors, outputs), dropped):
         for name in outputs:
             assert a[name].tobytes() == b[name].tobytes(), name
         np.testing.assert_allclose(b["output"], c["output"], rtol=0, atol=1e-6)
