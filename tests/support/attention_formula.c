@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * softmax(scale * q k + bias ...) v in double, stage by stage as the contract orders them. It reads
+ * operands by their strides and asks the mask for one row at a time; it shares nothing else with
+ * the kernels.
+ */
+#include "tests/support/attention_run.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/convert.h"
+
+static double operand_at(const struct attn_operand *operand, size_t b, size_t h, size_t t,
+                         size_t d) {
+    const ptrdiff_t at = (ptrdiff_t)b * operand->sb + (ptrdiff_t)h * operand->sh +
+                         (ptrdiff_t)t * operand->st + (ptrdiff_t)d * operand->sd;
+    double value;
+    attn_load_double(operand->dtype,
+                     (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype),
+                     1, 1, &value);
+    return value;
+}
+
+static double added_at(const struct attn_call *call, size_t b, size_t h, size_t i, size_t j) {
+    double added = 0;
+    if (!attn_tensor_is_none(&call->bias)) {
+        const ptrdiff_t at = attn_tensor_offset(&call->bias, b, h, i, j);
+        attn_load_double(call->bias.dtype,
+                         (const char *)call->bias.data +
+                             at * (ptrdiff_t)attn_dtype_size(call->bias.dtype),
+                         1, 1, &added);
+    }
+    if (call->alibi != NULL)
+        added -= call->alibi[h] * fabs((double)i + (double)attn_call_q_offset(call, b) - (double)j);
+    return added;
+}
+
+/* One row: bits of its visible keys, and the row of each array that it fills. */
+struct row {
+    size_t b, h, i;
+    const uint64_t *visible;
+    size_t at; /* (b * Hq + h) * Tq + i */
+};
+
+static bool sees(const struct row *row, size_t j) {
+    return row->visible[j / 64] >> j % 64 & 1;
+}
+
+static void score_row(const struct attn_call *call, const struct row *row,
+                      const struct run_expected *expected) {
+    for (size_t j = 0; j < call->Tk; j++) {
+        const size_t at = row->at * call->Tk + j;
+        double raw = 0;
+        for (size_t d = 0; d < call->D; d++)
+            raw += operand_at(&call->q, row->b, row->h, row->i, d) *
+                   operand_at(&call->k, row->b, row->h / attn_call_group(call), j, d);
+        const double scaled = call->scale * raw;
+        const double capped =
+            call->softcap > 0 ? call->softcap * tanh(scaled / call->softcap) : scaled;
+        expected->stage[ATTN_STAGE_RAW][at] = raw;
+        expected->stage[ATTN_STAGE_SCALED][at] = scaled;
+        expected->stage[ATTN_STAGE_CAPPED][at] = capped;
+        expected->stage[ATTN_STAGE_MASKED][at] =
+            sees(row, j) ? capped + added_at(call, row->b, row->h, row->i, j) : -INFINITY;
+    }
+}
+
+/* The sink is one more score whose weight nobody gets. */
+static void weigh_row(const struct attn_call *call, const struct row *row,
+                      struct run_expected *expected) {
+    const double *scores = expected->stage[ATTN_STAGE_MASKED] + row->at * call->Tk;
+    double *weights = expected->stage[ATTN_STAGE_WEIGHTS] + row->at * call->Tk;
+    const double sink = call->sink ? call->sink[row->h] : -INFINITY;
+    double largest = sink;
+    bool empty = true;
+    for (size_t j = 0; j < call->Tk; j++) {
+        largest = fmax(largest, scores[j]);
+        empty = empty && !sees(row, j);
+    }
+    const double base = largest == -INFINITY ? 0 : largest;
+    double sum = sink == -INFINITY ? 0 : exp(sink - base);
+    for (size_t j = 0; j < call->Tk; j++)
+        sum += sees(row, j) ? exp(scores[j] - base) : 0;
+    for (size_t j = 0; j < call->Tk; j++)
+        weights[j] = sees(row, j) && sum != 0 ? exp(scores[j] - base) / sum : 0;
+    expected->lse[row->at] = sum == 0 ? -INFINITY : largest + log(sum);
+    expected->empty_rows += empty;
+}
+
+static void sum_row(const struct attn_call *call, const struct row *row,
+                    const struct run_expected *expected) {
+    const double *weights = expected->stage[ATTN_STAGE_WEIGHTS] + row->at * call->Tk;
+    for (size_t d = 0; d < call->Dv; d++) {
+        double sum = 0;
+        for (size_t j = 0; j < call->Tk; j++)
+            if (sees(row, j) && weights[j] != 0)
+                sum +=
+                    weights[j] * operand_at(&call->v, row->b, row->h / attn_call_group(call), j, d);
+        expected->output[row->at * call->Dv + d] = sum;
+    }
+}
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    ck_assert_ptr_nonnull(memory);
+    return memory;
+}
+
+struct run_expected run_expect(const struct run *run) {
+    const struct attn_call *call = &run->call;
+    const size_t rows = call->B * call->Hq * call->Tq;
+    struct run_expected expected = {.output = allocate(rows * call->Dv, sizeof(double)),
+                                    .lse = allocate(rows, sizeof(double))};
+    for (size_t n = 0; n <= ATTN_STAGE_WEIGHTS; n++)
+        expected.stage[n] = allocate(rows * call->Tk, sizeof(double));
+    uint64_t *visible = allocate(attn_mask_row_words(call->Tk), sizeof *visible);
+    uint64_t *scratch =
+        allocate(attn_mask_scratch_words(&call->mask, 1, call->Tk), sizeof *scratch);
+    for (size_t at = 0; at < rows; at++) {
+        const struct row row = {.b = at / call->Tq / call->Hq,
+                                .h = at / call->Tq % call->Hq,
+                                .i = at % call->Tq,
+                                .visible = visible,
+                                .at = at};
+        const struct attn_mask_tile tile = {row.b, row.h, row.i, 1, 0, call->Tk};
+        if (call->Tk > 0)
+            attn_mask_fill(&call->mask, &call->space, &tile, visible, scratch);
+        score_row(call, &row, &expected);
+        weigh_row(call, &row, &expected);
+        sum_row(call, &row, &expected);
+    }
+    free(visible);
+    free(scratch);
+    return expected;
+}
+
+void run_expected_close(struct run_expected *expected) {
+    for (size_t n = 0; n <= ATTN_STAGE_WEIGHTS; n++)
+        free(expected->stage[n]);
+    free(expected->output);
+    free(expected->lse);
+}
