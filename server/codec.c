@@ -9,6 +9,7 @@
 
 #include "server/buffer_pool.h"
 #include "server/codec_json.h"
+#include "server/codec_request.h"
 #include "server/codec_safetensors.h"
 #include "server/storage.h"
 

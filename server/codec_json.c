@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "server/codec_request.h"
 #include "server/options.h"
 
 enum { EXTRA_MAX = 64 };

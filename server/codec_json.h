@@ -7,9 +7,6 @@
 
 extern const struct codec CODEC_JSON;
 
-/* An empty request with storage of its own. Errors: NO_MEMORY. */
-enum attn_status codec_request_start(struct codec_request *request, struct attn_error *error);
-
 bool json_answer_bytes(const struct attn_call *call, const struct codec_request *request,
                        const struct attn_result *result, size_t *bytes);
 enum attn_status json_answer_lay_out(const struct attn_call *call,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "server/codec_json.h"
+#include "server/codec_request.h"
 #include "server/options.h"
 
 struct container {

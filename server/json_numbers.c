@@ -160,7 +160,7 @@ static enum attn_status read_list(const struct json_reader *reader, struct json_
 
 enum attn_status json_value_ints(const struct json_reader *reader, struct json_value value,
                                  const char *pointer, struct attn_int_list *out) {
-    void *values;
+    void *values = NULL;
     if (json_value_kind(value) != JSON_KIND_NUMBER) {
         const enum attn_status status =
             read_list(reader, value, pointer, NUMBER_I64, "whole numbers", &values, &out->count);
@@ -183,7 +183,7 @@ enum attn_status json_value_ints(const struct json_reader *reader, struct json_v
 
 enum attn_status json_value_reals(const struct json_reader *reader, struct json_value value,
                                   const char *pointer, struct attn_real_list *out) {
-    void *values;
+    void *values = NULL;
     if (json_value_kind(value) != JSON_KIND_NUMBER) {
         const enum attn_status status =
             read_list(reader, value, pointer, NUMBER_F64, "numbers", &values, &out->count);

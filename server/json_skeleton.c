@@ -171,9 +171,10 @@ enum attn_status json_skeleton_cut(struct json_document *document, char **skelet
     /* No replacement is more than twice as long as the shortest array it stands for. */
     cutter.capacity = attn_min_size(document->length, JSON_MAX_SKELETON / 2) * 2;
     cutter.out = malloc(cutter.capacity);
-    enum attn_status status = ATTN_OK;
+    *skeleton = NULL;
     if (cutter.out == NULL)
-        status = attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the request now.");
+        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the request now.");
+    enum attn_status status = ATTN_OK;
     while (status == ATTN_OK && cutter.at < cutter.length)
         status = take(&cutter);
     if (status != ATTN_OK) {

@@ -38,7 +38,7 @@ static void copy_pointer(char *out, size_t size, const char *pointer) {
     out[length] = 0;
 }
 
-/* Makes room for one more node; most masks have a few, so room starts small. */
+/* Room for one more node; most masks have a few, so it starts small. */
 static enum attn_status reserve_node(struct walk *walk) {
     struct attn_error *const error = walk->options->reader.error;
     if (walk->count < walk->room)
@@ -58,15 +58,18 @@ static enum attn_status reserve_node(struct walk *walk) {
     return ATTN_OK;
 }
 
-static enum attn_status add_node(struct walk *walk, const char *pointer,
-                                 struct attn_mask_node **node) {
-    const enum attn_status status = reserve_node(walk);
-    if (status != ATTN_OK)
-        return status;
-    *node = &walk->nodes[walk->count++];
-    **node = (struct attn_mask_node){.tensor = attn_tensor_none(), .kv = attn_tensor_none()};
-    copy_pointer((*node)->pointer, sizeof(*node)->pointer, pointer);
-    return ATTN_OK;
+/* The next node of the program, empty but for its pointer; NULL when the error is set. */
+static struct attn_mask_node *add_node(struct walk *walk, const char *pointer) {
+    if (reserve_node(walk) != ATTN_OK || walk->nodes == NULL)
+        return NULL;
+    struct attn_mask_node *const node = &walk->nodes[walk->count++];
+    *node = (struct attn_mask_node){.tensor = attn_tensor_none(), .kv = attn_tensor_none()};
+    copy_pointer(node->pointer, sizeof node->pointer, pointer);
+    return node;
+}
+
+static enum attn_status failure(const struct walk *walk) {
+    return walk->options->reader.error->status;
 }
 
 static enum attn_status push(struct walk *walk, const struct frame *frame) {
@@ -113,21 +116,20 @@ static enum attn_status visit_object(struct walk *walk, struct json_value object
         return kinds[i] == ATTN_MASK_NOT ? open_not(walk, operands, pointer, base)
                                          : open_list(walk, kinds[i], operands, pointer, base);
     }
-    struct attn_mask_node *node;
-    const enum attn_status status = add_node(walk, pointer, &node);
-    return status == ATTN_OK ? options_mask_leaf(walk->options, object, pointer, node) : status;
+    struct attn_mask_node *const node = add_node(walk, pointer);
+    return node == NULL ? failure(walk) : options_mask_leaf(walk->options, object, pointer, node);
 }
 
 static enum attn_status visit_word(struct walk *walk, struct json_value value,
                                    const char *pointer) {
-    struct attn_mask_node *node;
     const char *const word = json_string_value(value.node);
     if (strcmp(word, "causal") != 0)
         return options_mask_refuse(walk->options, word, pointer);
-    const enum attn_status status = add_node(walk, pointer, &node);
-    if (status == ATTN_OK)
-        node->kind = ATTN_MASK_CAUSAL;
-    return status;
+    struct attn_mask_node *const node = add_node(walk, pointer);
+    if (node == NULL)
+        return failure(walk);
+    node->kind = ATTN_MASK_CAUSAL;
+    return ATTN_OK;
 }
 
 static enum attn_status visit(struct walk *walk, struct json_value value, const char *pointer) {
@@ -154,13 +156,12 @@ static enum attn_status visit(struct walk *walk, struct json_value value, const 
 /* All operands of the innermost combinator have been written: now itself. */
 static enum attn_status close_frame(struct walk *walk) {
     const struct frame *const frame = &walk->stack[--walk->depth];
-    struct attn_mask_node *node;
-    const enum attn_status status = add_node(walk, frame->pointer, &node);
-    if (status == ATTN_OK) {
-        node->kind = frame->kind;
-        node->operands = frame->count;
-    }
-    return status;
+    struct attn_mask_node *const node = add_node(walk, frame->pointer);
+    if (node == NULL)
+        return failure(walk);
+    node->kind = frame->kind;
+    node->operands = frame->count;
+    return ATTN_OK;
 }
 
 static enum attn_status step(struct walk *walk) {
