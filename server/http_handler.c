@@ -208,6 +208,10 @@ void http_completed(void *context, struct MHD_Connection *connection, void **req
     if (exchange == NULL)
         return;
     *request = NULL;
+    if (exchange->state == EXCHANGE_SLEEPING) { /* woken, but the connection was dead already */
+        http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
+        exchange_woken(exchange);
+    }
     exchange_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exchange_unref(exchange);
 }

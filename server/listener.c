@@ -58,3 +58,7 @@ uint16_t listener_port(int listener) {
         return 0;
     return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
+
+void listener_shut(int listener) {
+    shutdown(listener, SHUT_RDWR);
+}

@@ -11,5 +11,7 @@
 int listener_open(const char *host, uint16_t port, char *error, size_t error_size);
 /* The port it has. */
 uint16_t listener_port(int listener);
+/* From now on connecting is refused at once, instead of waiting for an accept that never comes. */
+void listener_shut(int listener);
 
 #endif

@@ -223,6 +223,7 @@ static void drain(struct program *program) {
         wait_signal(program, program->config.lame_duck_ms);
     atomic_store(&service->phase, SERVICE_DRAINING);
     http_server_quiesce(program->http);
+    listener_shut(program->listener);
     if (wait_idle(program, program->config.drain_timeout_ms))
         return;
     access_log_event(&program->log, "cutting", "calls in flight are answered 503");

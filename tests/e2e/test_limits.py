@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deadlines, budgets, queues and clients that leave, each with a daemon set up to show it.
+
+The busy daemon has one worker and no inline calls, and `slow` keeps that worker busy for seconds.
+"""
+import json
+import socket
+import struct
+import time
+
+import numpy as np
+import pytest
+from support import raw, safetensors
+from support.client import SAFETENSORS_TYPE
+from support.daemon import Daemon
+
+GONE = 'attention_http_requests_total{route="/v1/attention",method="POST",code="499"}'
+
+
+def slow(length=6144, **options):
+    """A call of seconds: the oracle kernel on a long sequence."""
+    q = np.ones((length, 64), np.float32)
+    body = safetensors.write({"q": q, "k": q, "v": q},
+                             {"attention": json.dumps({"kernel": "reference", **options})})
+    return raw.post(body).replace(b"application/json", SAFETENSORS_TYPE.encode())
+
+
+@pytest.fixture(scope="module")
+def busy():
+    with Daemon("--threads", "1", "--inline-microseconds", "0") as daemon:
+        yield daemon
+
+
+def rest(daemon):
+    """Waits until nothing but the question itself is in flight."""
+    daemon.client.close()  # it may have been idle for too long
+    quiet = {"attention_http_requests_in_flight": 1, "attention_in_flight_bytes": 0,
+             "attention_queue_depth": 0}
+
+    def is_quiet():
+        values = raw.samples(daemon.client)
+        return {name: values[name] for name in quiet} == quiet
+
+    raw.until(is_quiet, 60)
+
+
+def settled(answer, status, problem):
+    assert (answer.status, answer.problem) == (status, problem)
+
+
+@pytest.mark.parametrize("where", ("query", "body"))
+def test_deadline_while_computing(where, busy):
+    request = slow(timeout_ms=300) if where == "body" else \
+        slow().replace(b"/v1/attention", b"/v1/attention?timeout_ms=300")
+    begin = time.monotonic()
+    with raw.Connection(busy.port, 60) as connection:
+        settled(connection.ask(request), 504, "deadline-exceeded")
+        assert 0.25 < time.monotonic() - begin < 5
+        assert connection.ask(raw.get()).status == 200
+    rest(busy)
+
+
+def test_deadline_while_waiting(busy):
+    with raw.Connection(busy.port, 60) as first, raw.Connection(busy.port, 60) as second:
+        first.send(slow(timeout_ms=3000))
+        raw.until(lambda: raw.samples(busy.client)["attention_in_flight_bytes"] > 0)
+        begin = time.monotonic()
+        settled(second.ask(slow(timeout_ms=200)), 504, "deadline-exceeded")
+        assert time.monotonic() - begin < 2.5
+        settled(first.answer(), 504, "deadline-exceeded")
+    rest(busy)
+
+
+@pytest.mark.parametrize("how", ("close", "reset"))
+def test_a_client_that_leaves_stops_its_call(how, busy):
+    before = raw.samples(busy.client).get(GONE, 0)
+    connection = raw.Connection(busy.port)
+    connection.send(slow(12288))
+    raw.until(lambda: raw.samples(busy.client)["attention_in_flight_bytes"] > 0)
+    if how == "reset":
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    raw.until(lambda: raw.samples(busy.client).get(GONE, 0) == before + 1, 5)
+    rest(busy)
+
+
+def test_short_calls_pass_a_long_one(busy):
+    with raw.Connection(busy.port, 60) as long, raw.Connection(busy.port, 60) as short:
+        long.send(slow(timeout_ms=4000))
+        raw.until(lambda: raw.samples(busy.client)["attention_in_flight_bytes"] > 0)
+        begin = time.monotonic()
+        assert short.ask(raw.post()).status == 200
+        assert time.monotonic() - begin < 2
+    rest(busy)
+
+
+def test_configured_deadline():
+    with Daemon("--request-timeout", "300ms") as daemon, \
+            raw.Connection(daemon.port, 60) as connection:
+        settled(connection.ask(slow(12288)), 504, "deadline-exceeded")
+
+
+def test_the_queue_is_bounded():
+    with Daemon("--threads", "1", "--inline-microseconds", "0", "--queue-limit", "1") as daemon:
+        connections = [raw.Connection(daemon.port, 60) for _ in range(4)]
+        for number, connection in enumerate(connections):
+            connection.send(slow(timeout_ms=2500))
+            if number == 0:
+                raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 0 and
+                          raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
+                time.sleep(0.3)
+        answers = [connection.answer() for connection in connections]
+        assert sorted({answer.status for answer in answers}) == [503, 504]
+        for answer in answers:
+            if answer.status == 503:
+                assert (answer.problem, answer.headers["retry-after"]) == ("overloaded", "1")
+        assert raw.samples(daemon.client)['attention_rejections_total{reason="overloaded"}'] >= 1
+        rest(daemon)
+
+
+def test_waiting_has_its_own_limit():
+    with Daemon("--threads", "1", "--inline-microseconds", "0",
+                "--queue-timeout", "300ms") as daemon:
+        with raw.Connection(daemon.port, 60) as first, raw.Connection(daemon.port, 60) as second:
+            first.send(slow(12288, timeout_ms=4000))
+            time.sleep(0.5)
+            settled(second.ask(slow(12288, timeout_ms=60000)), 503, "overloaded")
+        rest(daemon)
+
+
+def test_a_body_waits_for_bytes():
+    """Two bodies that do not fit into the budget together: the second waits for the first."""
+    budget = ("--memory-budget", "12MiB", "--max-body", "8MiB", "--json-max-body", "4MiB",
+              "--max-result", "8MiB")
+    with Daemon(*budget) as daemon:
+        with raw.Connection(daemon.port, 60) as first, raw.Connection(daemon.port, 60) as second:
+            whole = raw.post(b" " * (4 << 20))
+            first.send(whole[:1000])
+            raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
+            second.send(raw.post(raw.BODY))
+            raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 1)
+            first.send(whole[1000:])
+            assert first.answer().status == 400
+            assert second.answer().status == 200
+        rest(daemon)
+
+
+def test_a_client_may_leave_the_line_for_bytes():
+    budget = ("--memory-budget", "12MiB", "--max-body", "8MiB", "--json-max-body", "4MiB",
+              "--max-result", "8MiB", "--queue-timeout", "500ms")
+    with Daemon(*budget) as daemon:
+        with raw.Connection(daemon.port, 60) as first, raw.Connection(daemon.port, 60) as third:
+            first.send(raw.post(b" " * (4 << 20))[:1000])
+            raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
+            second = raw.Connection(daemon.port)
+            second.send(raw.post())
+            raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 1)
+            second.close()
+            raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 0, 5)
+            answer = third.ask(raw.post())
+            settled(answer, 503, "overloaded")
+            assert answer.headers["retry-after"] == "1"
+        rest(daemon)
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    with Daemon("--header-timeout", "400ms", "--body-timeout", "400ms", "--send-timeout", "400ms",
+                "--idle-timeout", "1s") as daemon:
+        yield daemon
+
+
+def trickle(connection, data):
+    """One byte at a time, until the other side has had enough; returns how long that took."""
+    begin = time.monotonic()
+    try:
+        for byte in data:
+            connection.send(bytes([byte]))
+            time.sleep(0.05)
+    except ConnectionError:
+        pass
+    return time.monotonic() - begin
+
+
+def test_trickled_headers_are_cut(hasty):
+    with raw.Connection(hasty.port) as connection:
+        assert trickle(connection, raw.get("/healthz", "X-Long: " + "a" * 200)) < 5
+        assert connection.ended()
+
+
+def test_trickled_headers_of_a_later_request_are_cut(hasty):
+    with raw.Connection(hasty.port) as connection:
+        assert connection.ask(raw.get()).status == 200
+        connection.send(b"GET /healthz HTTP/1.1\r\n")
+        assert trickle(connection, b"X-Long: " + b"a" * 200) < 5
+        assert connection.ended()
+
+
+def test_trickled_bodies_are_cut(hasty):
+    with raw.Connection(hasty.port) as connection:
+        connection.send(raw.post(b"", length=1000))
+        assert trickle(connection, b" " * 300) < 5
+        assert connection.ended()
+    rest(hasty)
+
+
+def test_slow_readers_are_cut(hasty):
+    """The answer is larger than what sockets buffer, and nobody reads it."""
+    with raw.Connection(hasty.port) as connection:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        ones = np.ones((2048, 1), np.float32)
+        body = safetensors.write({"q": ones, "k": ones, "v": ones},
+                                 {"attention": '{"weights":true}'})
+        connection.send(raw.post(body).replace(b"application/json", SAFETENSORS_TYPE.encode()))
+        time.sleep(1)
+        rest(hasty)
+
+
+def test_idle_connections_are_closed(hasty):
+    with raw.Connection(hasty.port) as connection:
+        assert connection.ask(raw.get()).status == 200
+        begin = time.monotonic()
+        assert connection.ended()
+        assert 0.8 < time.monotonic() - begin < 10
