@@ -138,11 +138,15 @@ def test_11_what_is_hidden_is_never_read(ask, poison, how):
 
 
 def test_11_what_is_visible_is_not_swallowed(ask):
-    for poison, output, lse in ((math.nan, math.nan, math.nan), (INF, math.nan, math.nan),
-                                (-INF, 1.0, 0.0)):
-        for answer in ask([[1]], [[0], [poison]], [[1], [9]], outputs=("output", "lse")):
+    spoiled = (math.nan, math.nan, [math.nan, math.nan])
+    for poison, (output, lse, weights) in (
+            (math.nan, spoiled), (INF, spoiled), (-INF, (1.0, 0.0, [1, 0]))):
+        names = ("output", "lse", "weights")
+        for answer in ask([[1]], [[0], [poison]], [[1], [9]], outputs=names):
             np.testing.assert_equal(answer["output"].item(), output)
             np.testing.assert_equal(answer["lse"].item(), lse)
+            np.testing.assert_equal(answer["weights"][0].tolist(), weights)
+            assert answer.meta["non_finite"] == math.isnan(output)
     for poison in (math.nan, INF, -INF):
         for answer in ask([[0]], [[0], [0]], [[1, 1], [1, poison]]):
             np.testing.assert_equal(answer["output"].tolist(), [[1, poison]])
