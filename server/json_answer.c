@@ -71,7 +71,7 @@ static bool reckon(const struct codec_request *request, const struct attn_result
     *text = JSON_META_ROOM;
     for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
         const struct attn_result_tensor *const tensor = &result->tensors[i];
-        size_t bytes, room;
+        size_t bytes = 0, room = 0;
         if (!tensor->wanted)
             continue;
         if (!attn_round_up_size(tensor->bytes, ALIGNMENT, &bytes) ||
