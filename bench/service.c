@@ -282,6 +282,7 @@ int main(int argc, char **argv) {
     size_t rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : ROUNDS;
     rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    attn_start();
     bench_upload(path, rounds);
     static const size_t LENGTHS[] = {1024, 2048, 4096};
     for (size_t at = 0; at < sizeof LENGTHS / sizeof *LENGTHS; at++)

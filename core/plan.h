@@ -10,6 +10,9 @@
 #include "core/kernels/kernel.h"
 #include "core/result.h"
 
+/* Readies the kernels. Once per process, before the first task. */
+void attn_start(void);
+
 struct attn_limits {
     size_t result_bytes; /* largest sum of result tensors */
     double flops;        /* most arithmetic per call */

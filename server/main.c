@@ -135,6 +135,7 @@ static bool start_service(struct program *program) {
         print_error("there is no memory to start with");
         return false;
     }
+    attn_start();
     if (attn_scheduler_create(service->workers, &service->scheduler, &error) == ATTN_OK)
         return true;
     print_error(error.detail);

@@ -2,10 +2,13 @@
 /* The table of kernels, in order of preference. */
 #include <string.h>
 
+#include "core/kernels/blas.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/reference.h"
+#include "core/plan.h"
 
 static const struct attn_kernel *const KERNELS[] = {
+    &attn_kernel_blas,
     &attn_kernel_reference,
 };
 
@@ -25,4 +28,8 @@ const struct attn_kernel *attn_kernel_default(void) {
     while (!KERNELS[n]->available())
         n++;
     return KERNELS[n];
+}
+
+void attn_start(void) {
+    attn_kernel_blas_start();
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations on one row of reals that a tile kernel needs between its two products. One source,
+ * compiled once per instruction set; a row of function pointers per set, chosen by CPU feature.
+ * Every function is deterministic: its bits depend on its arguments and the instruction set.
+ */
+#ifndef ATTN_CORE_KERNELS_ROWOPS_H
+#define ATTN_CORE_KERNELS_ROWOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ATTN_ROWOPS_MEMBERS(REAL)                                                            \
+    /* The largest element and `floor`; NaN elements are passed over. */                     \
+    REAL (*max)(const REAL *row, size_t n, REAL floor);                                      \
+    /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN; \
+       -inf gives exactly 0, and so does anything below the smallest normal number. */       \
+    REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                        \
+    /* row := cap * tanh(row / cap). */                                                      \
+    void (*softcap)(REAL * row, size_t n, REAL cap);                                         \
+    void (*scale)(REAL * row, size_t n, REAL factor);                                        \
+    void (*add)(REAL * row, const REAL *addend, size_t n);                                   \
+    /* True when no element is NaN or infinite. */                                           \
+    bool (*all_finite)(const REAL *row, size_t n);
+
+struct attn_rowops_float {
+    ATTN_ROWOPS_MEMBERS(float)
+};
+
+struct attn_rowops_double {
+    ATTN_ROWOPS_MEMBERS(double)
+};
+
+/* One instruction set. */
+struct attn_rowops {
+    const char *name;
+    bool (*available)(void);
+    struct attn_rowops_float f;
+    struct attn_rowops_double d;
+};
+
+/* Those sets that the build has; some CPUs lack them. */
+extern const struct attn_rowops attn_rowops_baseline, attn_rowops_avx2, attn_rowops_avx512;
+
+/* The best set that this CPU has. */
+const struct attn_rowops *attn_rowops_best(void);
+/* The sets this CPU has, best first; NULL past the end. For tests. */
+const struct attn_rowops *attn_rowops_at(size_t index);
+
+#endif
