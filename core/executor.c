@@ -143,7 +143,7 @@ static double join_sink(const struct running *run, size_t row, double sink) {
     if (sink == -INFINITY)
         return 1.0;
     const double base = sink > m ? nearest_real(run, sink) : m;
-    const double rebase = m == -INFINITY ? 0.0 : exp(m - base);
+    const double rebase = exp(m - base);
     set_real(run, run->at.m, row, base);
     set_real(run, run->at.l, row, l * rebase + exp(sink - base));
     return rebase;
