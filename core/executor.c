@@ -135,14 +135,16 @@ static double nearest_real(const struct running *run, double value) {
 
 /*
  * The sink adds exp(sink - m) to the denominator only; the row is rebased on the larger of the two
- * so that neither exponential overflows. Returns the factor that the output row still needs.
+ * so that neither exponential overflows. As a score of the row it has the precision of one, so that
+ * m can be the sink itself. Returns the factor that the output row still needs.
  */
-static double join_sink(const struct running *run, size_t row, double sink) {
+static double join_sink(const struct running *run, size_t row, double given) {
     const double m = real_at(run, run->at.m, row);
     const double l = real_at(run, run->at.l, row);
-    if (sink == -INFINITY)
+    if (given == -INFINITY)
         return 1.0;
-    const double base = sink > m ? nearest_real(run, sink) : m;
+    const double sink = nearest_real(run, given);
+    const double base = sink > m ? sink : m;
     const double rebase = exp(m - base);
     set_real(run, run->at.m, row, base);
     set_real(run, run->at.l, row, l * rebase + exp(sink - base));
