@@ -93,7 +93,7 @@ static void F(add_bias)(struct F(tiles) * tiles, size_t h, size_t t, size_t key,
     const ptrdiff_t at = attn_tensor_offset(bias, tiles->task->b, h, t, key);
     const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
     LOAD(bias->dtype, from, bias->stride[3], keys, tiles->addend);
-    tiles->ops->ROWOPS.add(s, tiles->addend, keys);
+    tiles->ops->ROWOPS.add_bias(s, tiles->addend, keys);
 }
 
 /* s[j] += -slope |i - j|, i the query's absolute position. */

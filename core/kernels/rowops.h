@@ -19,7 +19,8 @@
     /* row := cap * tanh(row / cap). */                                                      \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                         \
     void (*scale)(REAL * row, size_t n, REAL factor);                                        \
-    void (*add)(REAL * row, const REAL *addend, size_t n);                                   \
+    /* row += bias; a bias of -inf is selected, so that it hides even NaN. */                \
+    void (*add_bias)(REAL * row, const REAL *bias, size_t n);                                \
     /* True when no element is NaN or infinite. */                                           \
     bool (*all_finite)(const REAL *row, size_t n);
 

@@ -74,9 +74,9 @@ static void F(row_scale)(REAL *row, size_t n, REAL factor) {
         row[at] *= factor;
 }
 
-static void F(row_add)(REAL *row, const REAL *addend, size_t n) {
+static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n) {
     for (size_t at = 0; at < n; at++)
-        row[at] += addend[at];
+        row[at] = bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : row[at] + bias[at];
 }
 
 static bool F(row_all_finite)(const REAL *row, size_t n) {
