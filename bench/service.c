@@ -8,40 +8,22 @@
  *
  *   make build && build/release/bench/service [attentiond] [rounds]
  */
+#include "bench/bare_call.h"
 #include "bench/http_client.h"
-#include "core/attention.h"
+#include "bench/yardstick.h"
 
 #include <microhttpd.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 9, ROUNDS_MAX = 101, THREADS = 2, UPLOAD = 64 << 20 };
+enum { ROUNDS = 9, ROUNDS_MAX = 101, UPLOAD = 64 << 20 };
 
 extern char **environ;
-
-static double now(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
-}
-
-static int compare(const void *left, const void *right) {
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
-}
 
 static void fail(const char *what) {
     fprintf(stderr, "bench/service: %s\n", what);
@@ -110,10 +92,10 @@ static void stop(pid_t child) {
 static double timed_post(struct http_client *client, const void *body, size_t length, int expect) {
     const char *answer;
     size_t answer_length;
-    const double begin = now();
+    const double begin = yardstick_now();
     const int status = http_client_post(client, "/v1/attention", "application/vnd.safetensors",
                                         body, length, &answer, &answer_length);
-    const double spent = now() - begin;
+    const double spent = yardstick_now() - begin;
     if (status != expect) {
         fprintf(stderr, "status %d: %.*s\n", status, (int)(status ? answer_length : 0),
                 status ? answer : "");
@@ -144,7 +126,8 @@ static void bench_upload(const char *path, size_t rounds) {
         ratios[round - 1] = plain / ours;
     }
     printf("upload of 64 MiB: %.0f MB/s of %.0f counted only: ratio %.3f (goal 0.85)\n",
-           median(stored, rounds), median(counted, rounds), median(ratios, rounds));
+           yardstick_median(stored, rounds), yardstick_median(counted, rounds),
+           yardstick_median(ratios, rounds));
     free(body);
     http_client_close(&counter);
     http_client_close(&service);
@@ -177,72 +160,20 @@ static char *write_request(size_t H, size_t n, size_t D, size_t *length, float *
     return body;
 }
 
-/* One planned call that runs on a scheduler of its own, again and again. */
-struct bare_call {
-    struct attn_job job;
-    struct attn_request request;
-    struct attn_call call;
-    struct attn_plan plan;
-    struct attn_result result;
-    struct attn_scheduler *scheduler;
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-};
-
-static void bare_step(struct attn_job *job, size_t index, void *workspace) {
-    struct bare_call *bare = (struct bare_call *)job;
-    attn_execute_task(&bare->call, &bare->plan, &bare->result, index, workspace, &job->cancelled);
-}
-
-static bool bare_finished(struct attn_job *job) {
-    struct bare_call *bare = (struct bare_call *)job;
-    pthread_mutex_lock(&bare->lock);
-    bare->done = true;
-    pthread_cond_signal(&bare->over);
-    pthread_mutex_unlock(&bare->lock);
-    return false;
-}
-
-static void bare_open(struct bare_call *bare, size_t H, size_t n, size_t D, float *tensors[3]) {
-    struct attn_error error = {0};
-    const struct attn_limits limits = {.result_bytes = (size_t)1 << 32, .flops = 1e18};
+/* The same call without HTTP. */
+static void prepare(struct bare_call *bare, size_t H, size_t n, size_t D, float *tensors[3]) {
     const size_t shape[] = {1, H, n, D};
-    memset(bare, 0, sizeof *bare);
     attn_request_init(&bare->request);
     bare->request.q = attn_tensor_view(tensors[0], ATTN_FLOAT32, 4, shape);
     bare->request.k = attn_tensor_view(tensors[1], ATTN_FLOAT32, 4, shape);
     bare->request.v = attn_tensor_view(tensors[2], ATTN_FLOAT32, 4, shape);
-    if (attn_call_init(&bare->call, &bare->request, &error) != ATTN_OK ||
-        attn_plan_make(&bare->call, &limits, &bare->plan, &bare->result, &error) != ATTN_OK ||
-        attn_scheduler_create(THREADS, &bare->scheduler, &error) != ATTN_OK)
-        fail(error.detail);
-    struct attn_result_tensor *output = &bare->result.tensors[ATTN_RESULT_OUTPUT];
-    output->data = aligned_alloc(64, (output->bytes + 63) / 64 * 64);
-    memset(output->data, 0, output->bytes);
-    pthread_mutex_init(&bare->lock, NULL);
-    pthread_cond_init(&bare->over, NULL);
+    bare_call_open(bare, YARDSTICK_THREADS);
 }
 
-static double bare_run(struct bare_call *bare) {
-    const double begin = now();
-    bare->job.step = bare_step;
-    bare->job.finished = bare_finished;
-    bare->job.steps = bare->plan.tasks;
-    bare->job.workspace_bytes = bare->plan.workspace_bytes;
-    bare->done = false;
-    attn_scheduler_submit(bare->scheduler, &bare->job);
-    pthread_mutex_lock(&bare->lock);
-    while (!bare->done)
-        pthread_cond_wait(&bare->over, &bare->lock);
-    pthread_mutex_unlock(&bare->lock);
-    return now() - begin;
-}
-
-static void bare_close(struct bare_call *bare) {
-    attn_scheduler_free(&bare->scheduler);
-    free(bare->result.tensors[ATTN_RESULT_OUTPUT].data);
-    attn_call_close(&bare->call);
+static double timed_run(struct bare_call *bare) {
+    const double begin = yardstick_now();
+    bare_call_run(bare);
+    return yardstick_now() - begin;
 }
 
 static void bench_call(const char *path, size_t n, size_t D, size_t rounds) {
@@ -253,13 +184,13 @@ static void bench_call(const char *path, size_t n, size_t D, size_t rounds) {
     char *body = write_request(H, n, D, &length, tensors);
     struct bare_call bare;
     struct http_client client;
-    bare_open(&bare, H, n, D, tensors);
+    prepare(&bare, H, n, D, tensors);
     const int port = http_client_free_port(23000);
     const pid_t service = start_service(path, port);
     if (!http_client_open(&client, port, length))
         fail("cannot connect");
     for (size_t round = 0; round < rounds + 2; round++) {
-        const double alone = bare_run(&bare);
+        const double alone = timed_run(&bare);
         const double served = timed_post(&client, body, length, 200);
         if (round < 2)
             continue;
@@ -269,11 +200,11 @@ static void bench_call(const char *path, size_t n, size_t D, size_t rounds) {
     }
     printf("safetensors call, H=8 n=%zu D=%zu (%.1f MB up): %.2f ms of %.2f ms kernel: ratio %.3f "
            "(goal 1.25)\n",
-           n, D, (double)length / 1e6, median(whole, rounds), median(kernel, rounds),
-           median(ratios, rounds));
+           n, D, (double)length / 1e6, yardstick_median(whole, rounds),
+           yardstick_median(kernel, rounds), yardstick_median(ratios, rounds));
     http_client_close(&client);
     stop(service);
-    bare_close(&bare);
+    bare_call_close(&bare);
     free(body);
 }
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See bare_call.h. */
+#include "bench/bare_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fail(const char *what) {
+    fprintf(stderr, "benchmark: %s\n", what);
+    exit(1);
+}
+
+static void *touched(size_t bytes) {
+    const size_t rounded = (bytes + 64) / 64 * 64;
+    void *memory = aligned_alloc(64, rounded);
+    if (memory == NULL)
+        fail("there is no memory");
+    return memset(memory, 0, rounded);
+}
+
+float *bare_random(size_t count) {
+    float *values = touched(count * sizeof(float));
+    uint64_t state = 88172645463325252u;
+    for (size_t n = 0; n < count; n++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        values[n] = (float)(state >> 40) * 0x1p-23f - 1.0f;
+    }
+    return values;
+}
+
+static void step(struct attn_job *job, size_t index, void *workspace) {
+    struct bare_call *bare = (struct bare_call *)job;
+    attn_execute_task(&bare->call, &bare->plan, &bare->result, index, workspace, &job->cancelled);
+}
+
+static bool finished(struct attn_job *job) {
+    struct bare_call *bare = (struct bare_call *)job;
+    pthread_mutex_lock(&bare->lock);
+    bare->done = true;
+    pthread_cond_signal(&bare->over);
+    pthread_mutex_unlock(&bare->lock);
+    return false;
+}
+
+void bare_call_open(struct bare_call *bare, size_t threads) {
+    struct attn_error error = {0};
+    const struct attn_limits limits = {.result_bytes = (size_t)1 << 34, .flops = 1e18};
+    memset(&bare->job, 0, sizeof bare->job);
+    if (attn_call_init(&bare->call, &bare->request, &error) != ATTN_OK ||
+        attn_plan_make(&bare->call, &limits, &bare->plan, &bare->result, &error) != ATTN_OK ||
+        attn_scheduler_create(threads, &bare->scheduler, &error) != ATTN_OK)
+        fail(error.detail);
+    for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
+        if (bare->result.tensors[n].wanted)
+            bare->result.tensors[n].data = touched(bare->result.tensors[n].bytes);
+    pthread_mutex_init(&bare->lock, NULL);
+    pthread_cond_init(&bare->over, NULL);
+}
+
+void bare_call_run(void *bare_call) {
+    struct bare_call *bare = bare_call;
+    bare->job.step = step;
+    bare->job.finished = finished;
+    bare->job.steps = bare->plan.tasks;
+    bare->job.workspace_bytes = bare->plan.workspace_bytes;
+    bare->done = false;
+    attn_scheduler_submit(bare->scheduler, &bare->job);
+    pthread_mutex_lock(&bare->lock);
+    while (!bare->done)
+        pthread_cond_wait(&bare->over, &bare->lock);
+    pthread_mutex_unlock(&bare->lock);
+}
+
+void bare_call_close(struct bare_call *bare) {
+    attn_scheduler_free(&bare->scheduler);
+    for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
+        free(bare->result.tensors[n].data);
+    attn_call_close(&bare->call);
+    pthread_cond_destroy(&bare->over);
+    pthread_mutex_destroy(&bare->lock);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See yardstick.h. */
+#include "bench/yardstick.h"
+
+#include <cblas.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SIDE = 2048, FMA_LANES = 128, FMA_STEPS = 2000000 };
+
+char *openblas_get_corename(void);
+
+struct yardstick {
+    float *a, *b, *c[YARDSTICK_THREADS];
+};
+
+double yardstick_now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+double yardstick_median(double *values, size_t count) {
+    qsort(values, count, sizeof *values, compare);
+    return count == 0 ? 0 : values[count / 2];
+}
+
+static float *matrix(void) {
+    float *values = aligned_alloc(64, (size_t)SIDE * SIDE * sizeof(float));
+    for (size_t n = 0; values != NULL && n < (size_t)SIDE * SIDE; n++)
+        values[n] = (float)(n % 17) / 17.0f - 0.5f;
+    return values;
+}
+
+struct yardstick *yardstick_create(void) {
+    struct yardstick *yardstick = calloc(1, sizeof *yardstick);
+    openblas_set_num_threads(1);
+    if (yardstick == NULL)
+        return NULL;
+    yardstick->a = matrix();
+    yardstick->b = matrix();
+    bool whole = yardstick->a != NULL && yardstick->b != NULL;
+    for (size_t t = 0; t < YARDSTICK_THREADS; t++)
+        whole &= (yardstick->c[t] = matrix()) != NULL;
+    if (!whole) {
+        yardstick_free(yardstick);
+        return NULL;
+    }
+    return yardstick;
+}
+
+void yardstick_free(struct yardstick *yardstick) {
+    free(yardstick->a);
+    free(yardstick->b);
+    for (size_t t = 0; t < YARDSTICK_THREADS; t++)
+        free(yardstick->c[t]);
+    free(yardstick);
+}
+
+struct lane {
+    struct yardstick *yardstick;
+    size_t thread;
+    float sink;
+};
+
+static void *multiply(void *argument) {
+    const struct lane *lane = argument;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, lane->yardstick->a,
+                SIDE, lane->yardstick->b, SIDE, 0, lane->yardstick->c[lane->thread], SIDE);
+    return NULL;
+}
+
+/* Independent multiply-adds that stay in registers; its width is the compiler's for this file. */
+static void *multiply_add(void *argument) {
+    struct lane *lane = argument;
+    float sums[FMA_LANES];
+    for (size_t n = 0; n < FMA_LANES; n++)
+        sums[n] = (float)n;
+    for (size_t step = 0; step < FMA_STEPS; step++)
+        for (size_t n = 0; n < FMA_LANES; n++)
+            sums[n] = sums[n] * 0.999f + 0.001f;
+    for (size_t n = 0; n < FMA_LANES; n++)
+        lane->sink += sums[n];
+    return NULL;
+}
+
+/* Seconds that all threads together take for `work`. */
+static double on_all_threads(struct yardstick *yardstick, void *(*work)(void *)) {
+    struct lane lanes[YARDSTICK_THREADS];
+    pthread_t threads[YARDSTICK_THREADS];
+    const double begin = yardstick_now();
+    for (size_t t = 0; t < YARDSTICK_THREADS; t++) {
+        lanes[t] = (struct lane){yardstick, t, 0};
+        if (pthread_create(&threads[t], NULL, work, &lanes[t]) != 0)
+            abort();
+    }
+    for (size_t t = 0; t < YARDSTICK_THREADS; t++)
+        pthread_join(threads[t], NULL);
+    return yardstick_now() - begin;
+}
+
+struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t rounds, double flops,
+                                          void (*contestant)(void *argument), void *argument) {
+    double own[YARDSTICK_ROUNDS_MAX], gemm[YARDSTICK_ROUNDS_MAX], fma[YARDSTICK_ROUNDS_MAX];
+    double kept[3][YARDSTICK_ROUNDS_MAX];
+    struct yardstick_result result = {0};
+    contestant(argument);
+    for (size_t round = 0; round < rounds; round++) {
+        fma[round] = 2.0 * FMA_LANES * FMA_STEPS * YARDSTICK_THREADS / 1e9 /
+                     on_all_threads(yardstick, multiply_add);
+        gemm[round] = 2.0 * SIDE * SIDE * (double)SIDE * YARDSTICK_THREADS / 1e9 /
+                      on_all_threads(yardstick, multiply);
+        const double begin = yardstick_now();
+        contestant(argument);
+        own[round] = flops / 1e9 / (yardstick_now() - begin);
+        result.fma = fma[round] > result.fma ? fma[round] : result.fma;
+    }
+    for (size_t round = 0; round < rounds; round++) {
+        if (fma[round] < 0.9 * result.fma) {
+            result.discarded++;
+            continue;
+        }
+        kept[0][result.rounds] = own[round];
+        kept[1][result.rounds] = gemm[round];
+        kept[2][result.rounds++] = own[round] / gemm[round];
+    }
+    result.gflops = yardstick_median(kept[0], result.rounds);
+    result.yardstick = yardstick_median(kept[1], result.rounds);
+    result.ratio = yardstick_median(kept[2], result.rounds);
+    return result;
+}
+
+const char *yardstick_machine(char *text, size_t size) {
+    char line[256] = "";
+    char model[128] = "unknown CPU";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "model name : %127[^\n]", model) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    snprintf(text, size, "%s, OpenBLAS for %s, %d threads", model, openblas_get_corename(),
+             YARDSTICK_THREADS);
+    return text;
+}

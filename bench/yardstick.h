@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The yardstick of every benchmark: two threads at once, each running a serial OpenBLAS sgemm of
+ * 2048 x 2048 x 2048. A contestant is timed in the same rounds, in turn with it, and only the
+ * ratio counts, for these machines swing by a factor of two. A loop of multiply-adds in registers
+ * is timed in every round as well: rounds in which it runs more than 10 % below the run's best are
+ * discarded, and counted.
+ */
+#ifndef BENCH_YARDSTICK_H
+#define BENCH_YARDSTICK_H
+
+#include <stddef.h>
+
+enum { YARDSTICK_THREADS = 2, YARDSTICK_ROUNDS_MAX = 101 };
+
+struct yardstick;
+
+/* NULL when there is no memory. Sets OpenBLAS to one thread per caller. */
+struct yardstick *yardstick_create(void);
+void yardstick_free(struct yardstick *yardstick);
+
+struct yardstick_result {
+    double ratio;     /* median over the kept rounds of contestant FLOP/s over the yardstick's */
+    double gflops;    /* median of the contestant, GFLOP/s */
+    double yardstick; /* median of the yardstick, GFLOP/s */
+    double fma;       /* best of the FMA loop, GFLOP/s, all threads */
+    size_t rounds, discarded;
+};
+
+/*
+ * Runs `contestant(argument)`, which does `flops` floating-point operations on YARDSTICK_THREADS
+ * threads of its own, in `rounds` rounds (<= YARDSTICK_ROUNDS_MAX) after one to warm up.
+ */
+struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t rounds, double flops,
+                                          void (*contestant)(void *argument), void *argument);
+
+/* "AMD EPYC, OpenBLAS Zen": the machine line of every report; static storage of the caller. */
+const char *yardstick_machine(char *text, size_t size);
+
+double yardstick_now(void);
+double yardstick_median(double *values, size_t count);
+
+#endif
