@@ -278,26 +278,49 @@ static void F(attend)(const struct attn_task *task, void *memory, struct attn_pa
             tiles.m[row] = (REAL)NAN;
 }
 
+/* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
+static void F(weigh_row)(const struct F(tiles) * tiles, REAL *s, size_t keys, REAL m, REAL l) {
+    for (size_t j = 0; j < keys && isnan(l); j++)
+        s[j] = s[j] == -(REAL)INFINITY ? 0 : l;
+    if (isnan(l))
+        return;
+    tiles->ops->ROWOPS.exp_sum(s, keys, m == -(REAL)INFINITY ? 0 : m);
+    tiles->ops->ROWOPS.scale(s, keys, l == 0 ? 0 : 1 / l);
+}
+
+/* Row of the answer: `keys` scores from `skipped` on, hidden around them. */
+static void F(place_row)(const struct attn_score_block *block, size_t skipped, size_t keys,
+                         const REAL *s, REAL *out) {
+    const REAL hidden = block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;
+    for (size_t j = 0; j < skipped; j++)
+        out[j] = hidden;
+    memcpy(out + skipped, s, keys * sizeof *s);
+    for (size_t j = skipped + keys; j < block->keys; j++)
+        out[j] = hidden;
+}
+
+/* Of what may be hidden, just the product that attend makes: another size may round otherwise, and
+ * a row's weights would not sum to 1. */
 static void F(scores)(const struct attn_task *task, void *memory,
                       const struct attn_score_block *block) {
     struct F(tiles) tiles = F(tiles_open)(task, memory);
-    const REAL *m = block->m;
-    const REAL *l = block->l;
-    tiles.s = block->out;
-    F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : (REAL)task->call->scale);
-    F(multiply_keys)(&tiles, block->key, block->keys);
-    F(finish_scores)(&tiles, block->stage, block->key, block->keys, task->call->mask.count > 0);
-    if (block->stage != ATTN_STAGE_WEIGHTS)
-        return;
+    size_t begin = 0, end = task->call->Tk;
+    if (block->stage >= ATTN_STAGE_MASKED)
+        group_key_range(task, &begin, &end);
+    const size_t first = attn_min_size(attn_max_size(block->key, begin), block->key + block->keys);
+    const size_t last = attn_max_size(attn_min_size(block->key + block->keys, end), first);
+    const size_t keys = last - first;
+    if (keys > 0) {
+        F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : (REAL)task->call->scale);
+        F(multiply_keys)(&tiles, first, keys);
+        F(finish_scores)(&tiles, block->stage, first, keys, task->call->mask.count > 0);
+    }
     for (size_t row = 0; row < tiles.M; row++) {
-        REAL *s = tiles.s + row * block->keys;
-        if (isnan(l[row])) {
-            for (size_t j = 0; j < block->keys; j++)
-                s[j] = s[j] == -(REAL)INFINITY ? 0 : (REAL)NAN;
-            continue;
-        }
-        tiles.ops->ROWOPS.exp_sum(s, block->keys, m[row] == -(REAL)INFINITY ? 0 : m[row]);
-        tiles.ops->ROWOPS.scale(s, block->keys, l[row] == 0 ? 0 : 1 / l[row]);
+        REAL *s = tiles.s + row * keys;
+        if (block->stage == ATTN_STAGE_WEIGHTS)
+            F(weigh_row)
+            (&tiles, s, keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
+        F(place_row)(block, first - block->key, keys, s, (REAL *)block->out + row * block->keys);
     }
 }
 
