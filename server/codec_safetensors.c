@@ -14,7 +14,6 @@
 struct container {
     struct safetensors_file file;
     struct json_document document; /* of the options */
-    json_t *text;                  /* owns their text, or NULL */
     struct options options;
 };
 
@@ -37,8 +36,7 @@ static enum attn_status open_options(struct container *container) {
     const struct json_value value = json_value_member(container->file.metadata, "attention");
     if (value.node == NULL)
         return ATTN_OK;
-    const enum attn_status status =
-        json_value_text(reader, value, "__metadata__", &text, &length, &container->text);
+    const enum attn_status status = json_value_text(reader, value, "__metadata__", &text, &length);
     return status != ATTN_OK ? status
                              : json_document_open(&container->document, "The attention options",
                                                   text, length, reader->error);
@@ -130,7 +128,7 @@ static enum attn_status read_container(struct container *container,
 
 static enum attn_status decode(const struct codec_input *input, struct codec_request *request,
                                struct attn_error *error) {
-    struct container container = {.text = NULL};
+    struct container container = {.document = {.root = NULL}};
     const enum attn_status started = codec_request_start(request, error);
     if (started != ATTN_OK)
         return started;
@@ -143,7 +141,6 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
         status = read_container(&container, input);
         options_close(&container.options);
         json_document_close(&container.document);
-        json_decref(container.text);
         safetensors_close(&container.file);
     }
     if (status != ATTN_OK)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json_load.h"
 #include "server/json_skeleton.h"
 
 /* Where an offset in the copy lies in the text. */
@@ -49,8 +50,6 @@ static const struct complaint COMPLAINTS[] = {
 static enum attn_status complain(const struct json_document *document, const json_error_t *cause,
                                  struct attn_error *error) {
     const enum json_error_code code = json_error_code(cause);
-    if (code == json_error_out_of_memory)
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory to read the request now.");
     const size_t offset =
         original_offset(document, cause->position < 0 ? 0 : (size_t)cause->position);
     for (size_t i = 0; i < sizeof COMPLAINTS / sizeof *COMPLAINTS; i++)
@@ -72,6 +71,21 @@ static bool is_blank(const char *text, size_t length) {
     return true;
 }
 
+/* The skeleton's nodes. */
+static enum attn_status load(struct json_document *document, const char *skeleton, size_t length,
+                             struct attn_error *error) {
+    json_error_t cause;
+    bool exhausted = true;
+    document->nodes = storage_create();
+    if (document->nodes != NULL)
+        document->root = json_load(document->nodes, skeleton, length, &cause, &exhausted);
+    if (document->root != NULL)
+        return ATTN_OK;
+    if (exhausted)
+        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory to read the request now.");
+    return complain(document, &cause, error);
+}
+
 enum attn_status json_document_open(struct json_document *document, const char *name,
                                     const char *text, size_t length, struct attn_error *error) {
     *document = (struct json_document){.name = name, .text = text, .length = length};
@@ -80,21 +94,16 @@ enum attn_status json_document_open(struct json_document *document, const char *
     char *skeleton;
     size_t skeleton_length;
     enum attn_status status = json_skeleton_cut(document, &skeleton, &skeleton_length, error);
-    if (status == ATTN_OK) {
-        json_error_t cause;
-        document->root =
-            json_loadb(skeleton, skeleton_length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &cause);
-        if (document->root == NULL)
-            status = complain(document, &cause, error);
-        free(skeleton);
-    }
+    if (status == ATTN_OK)
+        status = load(document, skeleton, skeleton_length, error);
+    free(skeleton);
     if (status != ATTN_OK)
         json_document_close(document);
     return status;
 }
 
 void json_document_close(struct json_document *document) {
-    json_decref(document->root);
+    storage_free(document->nodes);
     free(document->cuts);
     *document = (struct json_document){.name = ""};
 }

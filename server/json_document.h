@@ -6,8 +6,8 @@
  * every array of numbers is cut, no caller can write a `[n]` that means a cut.
  *
  * Refused as malformed: what RFC 8259 does not allow, a name twice in one object, nesting deeper
- * than JSON_MAX_DEPTH, more than JSON_MAX_CUTS cuts, and more than JSON_MAX_SKELETON bytes besides
- * them. The inside of a cut is checked by whoever reads it.
+ * than JSON_MAX_DEPTH, more than JSON_MAX_CUTS cuts, and more than JSON_MAX_PARTS parts or
+ * JSON_MAX_SKELETON bytes besides them. The inside of a cut is checked by whoever reads it.
  */
 #ifndef SERVER_JSON_DOCUMENT_H
 #define SERVER_JSON_DOCUMENT_H
@@ -18,8 +18,14 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "server/storage.h"
 
-enum { JSON_MAX_DEPTH = 32, JSON_MAX_CUTS = 4096, JSON_MAX_SKELETON = 1 << 20 };
+enum {
+    JSON_MAX_DEPTH = 32,
+    JSON_MAX_CUTS = 4096,
+    JSON_MAX_PARTS = 32768, /* members, list elements, objects and lists: they become nodes */
+    JSON_MAX_SKELETON = 1 << 20
+};
 /* Strings this long are cut. */
 enum { JSON_LONG_TEXT = 512 };
 
@@ -35,6 +41,7 @@ struct json_document {
     const char *text; /* borrowed */
     size_t length;
     json_t *root;
+    struct storage *nodes; /* owned: the memory of root */
     struct json_cut *cuts;
     size_t cut_count;
 };

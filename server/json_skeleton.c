@@ -20,6 +20,7 @@ struct cutter {
     char *out;
     size_t written, capacity;
     size_t cut_room;
+    size_t parts;
     int depth;
     struct attn_error *error;
 };
@@ -131,11 +132,18 @@ static enum attn_status take_string(struct cutter *cutter) {
     return cut(cutter, end, 0, true);
 }
 
+/* Copies a byte that begins something which becomes a node. */
+static enum attn_status copy_part(struct cutter *cutter) {
+    if (cutter->parts++ == JSON_MAX_PARTS)
+        return refuse(cutter, "has more than 32768 members and list elements besides its numbers");
+    return copy(cutter, 1);
+}
+
 static enum attn_status open_level(struct cutter *cutter) {
     if (cutter->depth == JSON_MAX_DEPTH)
         return refuse(cutter, "is nested too deep: at most 32 levels are read");
     cutter->depth++;
-    return copy(cutter, 1);
+    return copy_part(cutter);
 }
 
 static enum attn_status take_array(struct cutter *cutter) {
@@ -155,6 +163,8 @@ static enum attn_status take(struct cutter *cutter) {
         return take_array(cutter);
     case '{':
         return open_level(cutter);
+    case ',':
+        return copy_part(cutter);
     case '}':
     case ']':
         cutter->depth--;

@@ -220,12 +220,8 @@ static enum attn_status read_base64(const struct json_reader *reader, struct jso
                                     const char *pointer, struct attn_tensor *out) {
     const char *text;
     size_t length;
-    json_t *owned;
-    enum attn_status status = json_value_text(reader, value, pointer, &text, &length, &owned);
-    if (status == ATTN_OK)
-        status = decode_base64(reader, text, length, pointer, out);
-    json_decref(owned);
-    return status;
+    const enum attn_status status = json_value_text(reader, value, pointer, &text, &length);
+    return status == ATTN_OK ? decode_base64(reader, text, length, pointer, out) : status;
 }
 
 static enum attn_status read_object(const struct json_reader *reader, struct json_value value,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json_unescape.h"
+
 static void describe_number(const json_t *node, char out[JSON_DESCRIPTION_ROOM]) {
     char text[NUMBER_TEXT_ROOM + 1];
     if (json_is_integer(node)) {
@@ -142,36 +144,37 @@ enum attn_status json_value_real(const struct json_reader *reader, struct json_v
                      "Expected a finite number, but %s came.", json_value_describe(value, came));
 }
 
-static enum attn_status refuse_text(const struct json_reader *reader, struct json_value value,
-                                    const char *pointer) {
-    char came[JSON_DESCRIPTION_ROOM];
-    return attn_fail(reader->error, ATTN_BAD_TYPE, pointer, "Expected a text, but %s came.",
-                     json_value_describe(value, came));
+/* A cut text; only one with escapes is copied. */
+static enum attn_status long_text(const struct json_reader *reader, struct json_value value,
+                                  const char *pointer, const char **text, size_t *length) {
+    const struct json_cut *const cut = json_value_cut(value);
+    *text = value.document->text + cut->offset + 1;
+    *length = cut->length - 2;
+    if (memchr(*text, '\\', *length) == NULL)
+        return ATTN_OK;
+    char *const copy = storage_take(reader->storage, *length);
+    if (copy == NULL)
+        return attn_fail(reader->error, ATTN_NO_MEMORY, pointer, "There is no memory now.");
+    if (!json_unescape(*text, *length, copy, length))
+        return attn_fail(reader->error, ATTN_MALFORMED, pointer,
+                         "The text that begins at byte %zu has an escape that JSON does not know.",
+                         cut->offset);
+    *text = copy;
+    return ATTN_OK;
 }
 
 enum attn_status json_value_text(const struct json_reader *reader, struct json_value value,
-                                 const char *pointer, const char **text, size_t *length,
-                                 json_t **owned) {
-    *owned = NULL;
-    const enum json_kind kind = json_value_kind(value);
-    if (kind != JSON_KIND_TEXT && kind != JSON_KIND_LONG_TEXT)
-        return refuse_text(reader, value, pointer);
-    const json_t *node = value.node;
-    if (kind == JSON_KIND_LONG_TEXT) {
-        const struct json_cut *const cut = json_value_cut(value);
-        const char *const quoted = value.document->text + cut->offset;
-        *text = quoted + 1;
-        *length = cut->length - 2;
-        if (memchr(quoted, '\\', cut->length) == NULL)
-            return ATTN_OK;
-        *owned = json_loadb(quoted, cut->length, JSON_DECODE_ANY, NULL);
-        if (*owned == NULL)
-            return attn_fail(reader->error, ATTN_MALFORMED, pointer,
-                             "The text that begins at byte %zu is not a valid JSON string.",
-                             cut->offset);
-        node = *owned;
+                                 const char *pointer, const char **text, size_t *length) {
+    char came[JSON_DESCRIPTION_ROOM];
+    switch (json_value_kind(value)) {
+    case JSON_KIND_TEXT:
+        *text = json_string_value(value.node);
+        *length = json_string_length(value.node);
+        return ATTN_OK;
+    case JSON_KIND_LONG_TEXT:
+        return long_text(reader, value, pointer, text, length);
+    default:
+        return attn_fail(reader->error, ATTN_BAD_TYPE, pointer, "Expected a text, but %s came.",
+                         json_value_describe(value, came));
     }
-    *text = json_string_value(node);
-    *length = json_string_length(node);
-    return ATTN_OK;
 }

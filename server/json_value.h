@@ -48,12 +48,12 @@ enum attn_status json_value_reals(const struct json_reader *reader, struct json_
                                   const char *pointer, struct attn_real_list *out);
 
 /*
- * The text of a TEXT or LONG_TEXT value without its escapes, in *text and *length. *owned is a
- * node to json_decref() after use, or NULL.
+ * The text of a TEXT or LONG_TEXT value without its escapes, in *text and *length: where it stands
+ * or, when it had to be written anew, in the reader's storage. Bytes of a LONG_TEXT that are no
+ * escapes are unchecked.
  */
 enum attn_status json_value_text(const struct json_reader *reader, struct json_value value,
-                                 const char *pointer, const char **text, size_t *length,
-                                 json_t **owned);
+                                 const char *pointer, const char **text, size_t *length);
 
 /*
  * The text of an array, cut or not, and an upper bound of its numbers. *owned is to free() after

@@ -206,8 +206,11 @@ START_TEST(refuses_floods) {
         const char *piece;
         size_t count;
         const char *part;
-    } floods[] = {{"\"abcdefgh\":0,", 1000000, "bytes besides"},
-                  {"\"abcdefgh\":[0],", 5000, "more than 4096"}};
+    } floods[] = {
+        {"\"abcdefgh\":0,", 1000000, "more than 32768 members"},
+        {"\"one\":[{},{},{},{},{}],", 10000, "more than 32768 members"},
+        {"\"a name of fifty bytes, more or less, to fill the text\":0,", 30000, "bytes besides"},
+        {"\"abcdefgh\":[0],", 5000, "more than 4096"}};
     for (size_t i = 0; i < COUNT(floods); i++) {
         const size_t size = strlen(floods[i].piece);
         char *const body = malloc(floods[i].count * size + 2);
