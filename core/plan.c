@@ -2,6 +2,7 @@
 /* Costs, sizes and tasks of a call: a pure value. */
 #include "core/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "core/checked.h"
@@ -39,11 +40,12 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
 /* Shrinks tiles until a worker's workspace is moderate; a function of the call and kernel alone. */
 static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) {
     plan->grid = plan->kernel->grid(call);
+    assert(plan->grid.row_tile > 0 && plan->grid.key_tile > 0);
     for (;;) {
         plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);
         size_t *larger =
             plan->grid.row_tile > plan->grid.key_tile ? &plan->grid.row_tile : &plan->grid.key_tile;
-        if (plan->workspace_bytes <= WORKSPACE_TARGET || *larger <= 1)
+        if (plan->workspace_bytes <= WORKSPACE_TARGET || *larger == 1)
             return;
         *larger /= 2;
     }

@@ -53,8 +53,8 @@ struct attn_scheduler_stats {
 /* Starts `workers` threads (>= 1). NO_MEMORY or OVERLOADED when threads cannot be had. */
 enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **out,
                                        struct attn_error *error);
-/* Waits for the jobs inside, then ends the threads. Clears *scheduler. */
-void attn_scheduler_free(struct attn_scheduler **scheduler);
+/* Waits for the jobs inside, then ends the threads. Clears *handle. */
+void attn_scheduler_free(struct attn_scheduler **handle);
 
 /*
  * Hands a job over; never blocks. Borrows `job` until its finished() returns false.

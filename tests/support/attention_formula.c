@@ -40,7 +40,7 @@ static double added_at(const struct attn_call *call, size_t b, size_t h, size_t 
 
 /* One row: bits of its visible keys, and the row of each array that it fills. */
 struct row {
-    size_t b, h, i;
+    size_t b, h, hkv, i;
     const uint64_t *visible;
     size_t at; /* (b * Hq + h) * Tq + i */
 };
@@ -56,7 +56,7 @@ static void score_row(const struct attn_call *call, const struct row *row,
         double raw = 0;
         for (size_t d = 0; d < call->D; d++)
             raw += operand_at(&call->q, row->b, row->h, row->i, d) *
-                   operand_at(&call->k, row->b, row->h / attn_call_group(call), j, d);
+                   operand_at(&call->k, row->b, row->hkv, j, d);
         const double scaled = call->scale * raw;
         const double capped =
             call->softcap > 0 ? call->softcap * tanh(scaled / call->softcap) : scaled;
@@ -97,8 +97,7 @@ static void sum_row(const struct attn_call *call, const struct row *row,
         double sum = 0;
         for (size_t j = 0; j < call->Tk; j++)
             if (sees(row, j) && weights[j] != 0)
-                sum +=
-                    weights[j] * operand_at(&call->v, row->b, row->h / attn_call_group(call), j, d);
+                sum += weights[j] * operand_at(&call->v, row->b, row->hkv, j, d);
         expected->output[row->at * call->Dv + d] = sum;
     }
 }
@@ -120,8 +119,10 @@ struct run_expected run_expect(const struct run *run) {
     uint64_t *scratch =
         allocate(attn_mask_scratch_words(&call->mask, 1, call->Tk), sizeof *scratch);
     for (size_t at = 0; at < rows; at++) {
+        const size_t h = at / call->Tq % call->Hq;
         const struct row row = {.b = at / call->Tq / call->Hq,
-                                .h = at / call->Tq % call->Hq,
+                                .h = h,
+                                .hkv = h * call->Hkv / call->Hq,
                                 .i = at % call->Tq,
                                 .visible = visible,
                                 .at = at};
