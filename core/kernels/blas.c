@@ -8,6 +8,7 @@
 #include "core/kernels/blas.h"
 
 #include <cblas.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,13 @@
 
 /* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. */
 enum { SCORE_ROWS = 192, KEY_TILE = 256 };
+
+/* What a walk over the key blocks does with V; blas_tiles.h's attend says when. */
+enum pass {
+    PASS_PLAIN,      /* takes it as it is */
+    PASS_CLEANED,    /* takes elements that are not finite as 0 */
+    PASS_NON_FINITE, /* adds those elements alone, the maxima being known */
+};
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct workspace_areas {
@@ -142,6 +150,8 @@ static enum attn_tile_class group_class(const struct attn_task *task, size_t key
 #define GEMM cblas_sgemm
 #define LOAD attn_load_float
 #define REAL_DTYPE ATTN_FLOAT32
+#define REAL_MIN FLT_MIN
+#define REAL_MAX FLT_MAX
 #include "core/kernels/blas_tiles.h"
 
 #define REAL double
@@ -150,6 +160,8 @@ static enum attn_tile_class group_class(const struct attn_task *task, size_t key
 #define GEMM cblas_dgemm
 #define LOAD attn_load_double
 #define REAL_DTYPE ATTN_FLOAT64
+#define REAL_MIN DBL_MIN
+#define REAL_MAX DBL_MAX
 #include "core/kernels/blas_tiles.h"
 
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {

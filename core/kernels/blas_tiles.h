@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Online-softmax tiles for one real type; included by blas.c with
- *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE.
+ *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE, and
+ *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number.
  *
  * Per key block (Milakov & Gimelshein 2018, Dao et al. 2022):
  *   S = Q K^T                      [M][keys], one product for all heads of the group
@@ -23,7 +24,6 @@ struct F(tiles) {
     uint64_t *bits; /* [row_tile][words of key_tile] */
     uint64_t *scratch;
     REAL *o, *m, *l; /* the partial's; NULL in scores */
-    bool careful;    /* v may hold NaN or infinity: see add_values */
 };
 
 /* A block of k or v as a BLAS operand. */
@@ -144,12 +144,14 @@ static void F(finish_scores)(struct F(tiles) * tiles, enum attn_stage stage, siz
     const struct attn_task *task = tiles->task;
     const struct attn_call *call = task->call;
     const bool biased = !attn_tensor_is_none(&call->bias);
+    /* A cap beyond the reals' range acts as the last one inside: as none, or as 0. */
+    const REAL cap = (REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX);
     for (size_t row = 0; row < tiles->M && stage >= ATTN_STAGE_CAPPED; row++) {
         const size_t h = task->hkv * tiles->G + row / task->rows;
         const size_t t = task->row + row % task->rows;
         REAL *s = tiles->s + row * keys;
         if (call->softcap > 0)
-            tiles->ops->ROWOPS.softcap(s, keys, (REAL)call->softcap);
+            tiles->ops->ROWOPS.softcap(s, keys, cap);
         if (stage == ATTN_STAGE_CAPPED)
             continue;
         if (biased)
@@ -180,8 +182,27 @@ static void F(soften)(struct F(tiles) * tiles, size_t keys) {
     }
 }
 
-/* Adds p v for the elements of v that are not finite, where p is not 0. */
-static void F(add_non_finite)(struct F(tiles) * tiles, size_t j, size_t keys, const REAL *v) {
+/* O += P V for the block's rows of v. */
+static void F(add_product)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
+    const size_t Dv = tiles->task->call->Dv;
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)tiles->M, (int)Dv, (int)keys, 1, tiles->s,
+         (int)keys, v.data, v.stride, 1, tiles->o, (int)Dv);
+}
+
+/* v with 0 in place of the elements that are not finite, which a weight of 0 would make NaN. */
+static struct F(block) F(cleaned)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
+    const size_t Dv = tiles->task->call->Dv;
+    for (size_t j = 0; j < keys; j++)
+        for (size_t d = 0; d < Dv; d++) {
+            const REAL value = v.data[j * (size_t)v.stride + d];
+            tiles->panel[j * Dv + d] = isfinite(value) ? value : 0;
+        }
+    return (struct F(block)){tiles->panel, (int)Dv};
+}
+
+/* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
+static void F(add_non_finite_row)(const struct F(tiles) * tiles, size_t j, size_t keys,
+                                  const REAL *v) {
     const size_t Dv = tiles->task->call->Dv;
     for (size_t row = 0; row < tiles->M; row++) {
         const REAL p = tiles->s[row * keys + j];
@@ -191,44 +212,36 @@ static void F(add_non_finite)(struct F(tiles) * tiles, size_t j, size_t keys, co
     }
 }
 
-/*
- * O += P V with 0 in place of the elements of v that are not finite: as finite values would be
- * added, to the bit. A weight of 0 must not turn them into NaN, so they are added one by one.
- */
-static void F(add_values_carefully)(struct F(tiles) * tiles, size_t key, size_t keys) {
-    const struct attn_call *call = tiles->task->call;
-    const size_t Dv = call->Dv;
-    const struct F(block) v = F(load_block)(tiles, &call->v, Dv, key, keys);
-    for (size_t j = 0; j < keys; j++)
-        for (size_t d = 0; d < Dv; d++) {
-            const REAL value = v.data[j * (size_t)v.stride + d];
-            tiles->panel[j * Dv + d] = isfinite(value) ? value : 0;
-        }
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)tiles->M, (int)Dv, (int)keys, 1, tiles->s,
-         (int)keys, tiles->panel, (int)Dv, 1, tiles->o, (int)Dv);
+/* The weights are those against the final maximum: one that ends as 0 adds nothing. */
+static void F(add_non_finite)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
+    const size_t Dv = tiles->task->call->Dv;
+    for (size_t row = 0; row < tiles->M; row++) {
+        const REAL m = tiles->m[row];
+        tiles->ops->ROWOPS.exp_sum(tiles->s + row * keys, keys, m == -(REAL)INFINITY ? 0 : m);
+    }
     for (size_t j = 0; j < keys; j++) {
-        const struct F(block) row = F(load_block)(tiles, &call->v, Dv, key + j, 1);
-        if (!tiles->ops->ROWOPS.all_finite(row.data, Dv))
-            F(add_non_finite)(tiles, j, keys, row.data);
+        const REAL *row = v.data + j * (size_t)v.stride;
+        if (!tiles->ops->ROWOPS.all_finite(row, Dv))
+            F(add_non_finite_row)(tiles, j, keys, row);
     }
 }
 
-static void F(add_values)(struct F(tiles) * tiles, size_t key, size_t keys) {
+/* What a block whose scores stand in S adds to the output. */
+static void F(add_values)(struct F(tiles) * tiles, enum pass pass, size_t key, size_t keys) {
     const struct attn_call *call = tiles->task->call;
-    const size_t Dv = call->Dv;
-    if (Dv == 0)
+    if (pass != PASS_NON_FINITE)
+        F(soften)(tiles, keys);
+    if (call->Dv == 0)
         return;
-    if (tiles->careful) {
-        F(add_values_carefully)(tiles, key, keys);
-        return;
-    }
-    const struct F(block) v = F(load_block)(tiles, &call->v, Dv, key, keys);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)tiles->M, (int)Dv, (int)keys, 1, tiles->s,
-         (int)keys, v.data, v.stride, 1, tiles->o, (int)Dv);
+    const struct F(block) v = F(load_block)(tiles, &call->v, call->Dv, key, keys);
+    if (pass == PASS_NON_FINITE)
+        F(add_non_finite)(tiles, v, keys);
+    else
+        F(add_product)(tiles, pass == PASS_CLEANED ? F(cleaned)(tiles, v, keys) : v, keys);
 }
 
 /* All key blocks of the task. Returns the scores computed. */
-static uint64_t F(walk_keys)(struct F(tiles) * tiles) {
+static uint64_t F(walk_keys)(struct F(tiles) * tiles, enum pass pass) {
     const struct attn_task *task = tiles->task;
     const size_t tile = task->grid.key_tile;
     uint64_t computed = 0;
@@ -244,8 +257,7 @@ static uint64_t F(walk_keys)(struct F(tiles) * tiles) {
             continue;
         F(multiply_keys)(tiles, first, keys);
         F(finish_scores)(tiles, ATTN_STAGE_MASKED, first, keys, class == ATTN_TILE_PARTIAL);
-        F(soften)(tiles, keys);
-        F(add_values)(tiles, first, keys);
+        F(add_values)(tiles, pass, first, keys);
         computed += (uint64_t)tiles->M * keys;
     }
     return computed;
@@ -259,19 +271,23 @@ static void F(clear)(struct F(tiles) * tiles) {
     }
 }
 
+/*
+ * V is not searched for NaN and infinities beforehand. They show in the output, and only then is
+ * the task done again, without them and then with them alone: elements that they do not concern
+ * get the same bits as ever.
+ */
 static void F(attend)(const struct attn_task *task, void *memory, struct attn_partial *partial) {
     struct F(tiles) tiles = F(tiles_open)(task, memory);
-    const size_t Dv = task->call->Dv;
     tiles.o = partial->o;
     tiles.m = partial->m;
     tiles.l = partial->l;
     F(pack_queries)(&tiles, (REAL)task->call->scale);
     F(clear)(&tiles);
-    partial->computed = F(walk_keys)(&tiles);
-    if (!tiles.ops->ROWOPS.all_finite(tiles.o, tiles.M * Dv)) {
-        tiles.careful = true;
+    partial->computed = F(walk_keys)(&tiles, PASS_PLAIN);
+    if (!tiles.ops->ROWOPS.all_finite(tiles.o, tiles.M * task->call->Dv)) {
         F(clear)(&tiles);
-        F(walk_keys)(&tiles);
+        F(walk_keys)(&tiles, PASS_CLEANED);
+        F(walk_keys)(&tiles, PASS_NON_FINITE);
     }
     for (size_t row = 0; row < tiles.M; row++)
         if (isnan(tiles.l[row]))
@@ -319,7 +335,7 @@ static void F(scores)(const struct attn_task *task, void *memory,
         REAL *s = tiles.s + row * keys;
         if (block->stage == ATTN_STAGE_WEIGHTS)
             F(weigh_row)
-            (&tiles, s, keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
+        (&tiles, s, keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
         F(place_row)(block, first - block->key, keys, s, (REAL *)block->out + row * block->keys);
     }
 }
@@ -331,3 +347,5 @@ static void F(scores)(const struct attn_task *task, void *memory,
 #undef GEMM
 #undef LOAD
 #undef REAL_DTYPE
+#undef REAL_MIN
+#undef REAL_MAX
