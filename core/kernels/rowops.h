@@ -16,7 +16,7 @@
     /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN; \
        -inf gives exactly 0, and so does anything below the smallest normal number. */       \
     REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                        \
-    /* row := cap * tanh(row / cap). */                                                      \
+    /* row := cap * tanh(row / cap); cap is a positive normal number. */                     \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                         \
     void (*scale)(REAL * row, size_t n, REAL factor);                                        \
     /* row += bias; a bias of -inf is selected, so that it hides even NaN. */                \

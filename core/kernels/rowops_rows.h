@@ -62,9 +62,9 @@ static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
 static void F(row_softcap)(REAL *row, size_t n, REAL cap) {
     size_t at = 0;
     for (; at + F(LANES) <= n; at += F(LANES))
-        F(save)(row + at, F(tanh)(F(load)(row + at) / cap) * cap);
+        F(save)(row + at, F(softcap)(F(load)(row + at), cap));
     if (at < n) {
-        const VECTOR capped = F(tanh)(F(load_part)(row + at, n - at, 0) / cap) * cap;
+        const VECTOR capped = F(softcap)(F(load_part)(row + at, n - at, 0), cap);
         memcpy(row + at, &capped, (n - at) * sizeof(REAL));
     }
 }

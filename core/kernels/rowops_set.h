@@ -81,32 +81,33 @@ static inline double_vector exp_double(double_vector x) {
 }
 
 /*
- * tanh: near 0 the odd polynomial of Cephes' tanhf (relative error 2e-7 below 0.625), elsewhere
- * 1 - 2 / (exp(2|x|) + 1), which is 1 in float from |x| = 20 on.
+ * cap * tanh(x / cap): near 0 with the odd polynomial of Cephes' tanhf (relative error 2e-7 below
+ * 0.625) around x itself, so that a huge cap loses nothing; elsewhere by 1 - 2 / (exp(2|x|) + 1),
+ * which is 1 in float from |x| = 20 on.
  */
-static inline float_vector tanh_float(float_vector x) {
+static inline float_vector softcap_float(float_vector x, float cap) {
     const float_vector zero = {0};
-    const int32_vector sign = (int32_vector)x & INT32_MIN;
-    const float_vector magnitude = (float_vector)((int32_vector)x & INT32_MAX);
+    const float_vector ratio = x / cap;
+    const int32_vector sign = (int32_vector)ratio & INT32_MIN;
+    const float_vector magnitude = (float_vector)((int32_vector)ratio & INT32_MAX);
     const int32_vector huge = magnitude > zero + 20.0f;
     const float_vector bounded =
         (float_vector)(((int32_vector)magnitude & ~huge) | ((int32_vector)(zero + 20.0f) & huge));
-    const float_vector far = 1.0f - 2.0f / (exp_float(2.0f * bounded) + 1.0f);
+    const float_vector far = (1.0f - 2.0f / (exp_float(2.0f * bounded) + 1.0f)) * cap;
     const float_vector square = bounded * bounded;
     float_vector near = square * -5.70498872745e-3f + 2.06390887954e-2f;
     near = near * square - 5.37397155531e-2f;
     near = near * square + 1.33314422036e-1f;
     near = near * square - 3.33332819422e-1f;
-    near = near * square * bounded + bounded;
+    near = near * square * x + x;
     const int32_vector small = bounded < zero + 0.625f;
-    const int32_vector bits = ((int32_vector)near & small) | ((int32_vector)far & ~small);
-    return (float_vector)(bits | sign);
+    return (float_vector)(((int32_vector)near & small) | (((int32_vector)far | sign) & ~small));
 }
 
-static inline double_vector tanh_double(double_vector x) {
+static inline double_vector softcap_double(double_vector x, double cap) {
     double_vector result;
     for (size_t lane = 0; lane < sizeof x / sizeof(double); lane++)
-        result[lane] = tanh(x[lane]);
+        result[lane] = cap * tanh(x[lane] / cap);
     return result;
 }
 
