@@ -23,8 +23,6 @@
 
 enum { ROUNDS = 9, ROUNDS_MAX = 101, UPLOAD = 64 << 20 };
 
-extern char **environ;
-
 static void fail(const char *what) {
     fprintf(stderr, "bench/service: %s\n", what);
     exit(1);

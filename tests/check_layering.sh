@@ -32,7 +32,9 @@ never_includes() { rule '$1 ~ files && $3 ~ header' "$1" "$2" "$3"; }
 only_includes() { rule '$1 ~ files && $3 ~ /^(core|config|server|bench|tests|tools)\// && $3 !~ header' "$1" "$2" "$3"; }
 
 checkers='tests/.*|bench/.*'
-may_include 'microhttpd.h' "server/http_[a-z_]*[.]c|$checkers" 'libmicrohttpd belongs to server/http_*.c'
+may_include 'microhttpd.h' "server/http_[a-z_]*[.][ch]|$checkers" 'libmicrohttpd belongs to server/http_*'
+may_include 'server/http_(handler|internal|warden).h' 'server/http_[a-z_]*[.][ch]' \
+    'the headers that show libmicrohttpd stay beside it'
 may_include 'jansson.h' "server/(codec|json|options)[a-z_]*[.][ch]|$checkers" \
     'jansson belongs to server/codec_*, json_* and options*'
 may_include 'cblas.h|openblas_config.h' "core/kernels/blas[.]c|$checkers" 'CBLAS belongs to core/kernels/blas.c'

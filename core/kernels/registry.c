@@ -25,7 +25,7 @@ const struct attn_kernel *attn_kernel_find(const char *name) {
 
 const struct attn_kernel *attn_kernel_default(void) {
     size_t n = 0;
-    while (!KERNELS[n]->available())
+    while (n + 1 < sizeof KERNELS / sizeof *KERNELS && !KERNELS[n]->available())
         n++;
     return KERNELS[n];
 }
