@@ -9,7 +9,6 @@
 
 #include <cblas.h>
 #include <float.h>
-#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -153,8 +152,6 @@ static enum attn_tile_class group_class(const struct attn_task *task, size_t key
 #define REAL_DTYPE ATTN_FLOAT32
 #define REAL_MIN FLT_MIN
 #define REAL_MAX FLT_MAX
-#define REAL_MIN FLT_MIN
-#define REAL_MAX FLT_MAX
 #include "core/kernels/blas_tiles.h"
 
 #define REAL double
@@ -163,8 +160,6 @@ static enum attn_tile_class group_class(const struct attn_task *task, size_t key
 #define GEMM cblas_dgemm
 #define LOAD attn_load_double
 #define REAL_DTYPE ATTN_FLOAT64
-#define REAL_MIN DBL_MIN
-#define REAL_MAX DBL_MAX
 #define REAL_MIN DBL_MIN
 #define REAL_MAX DBL_MAX
 #include "core/kernels/blas_tiles.h"

@@ -349,5 +349,3 @@ static void F(scores)(const struct attn_task *task, void *memory,
 #undef REAL_DTYPE
 #undef REAL_MIN
 #undef REAL_MAX
-#undef REAL_MIN
-#undef REAL_MAX
