@@ -70,7 +70,7 @@ def test_new_calls_are_refused_while_draining():
     with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port, 60) as busy, \
             raw.Connection(daemon.port) as idle:
         assert idle.ask(raw.get()).status == 200
-        busy.send(slow(6144))
+        busy.send(slow(3584))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
         time.sleep(0.1)
         terminate(daemon)
