@@ -51,7 +51,7 @@ static void add(metrics_counter *counter, uint64_t count) {
 }
 
 static void observe(struct histogram *histogram, int64_t nanoseconds) {
-    const double seconds = 1e-9 * (double)nanoseconds;
+    const double seconds = (double)nanoseconds / 1e9; /* a product would miss whole bounds */
     size_t bucket = 0;
     while (bucket < BUCKET_COUNT && seconds > metrics_bounds[bucket])
         bucket++;
