@@ -337,6 +337,7 @@ END_TEST
 /* The reference is last and is compared with the formula elsewhere. */
 static Suite *kernels_suite(void) {
     Suite *suite = suite_create("kernels");
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     const int kernels = kernel_count() - 1;
     const int options = (int)COUNT_OF(OPTIONS);
     TCase *sizes = tcase_create("sizes");
