@@ -11,7 +11,7 @@ from support.client import JSON_TYPE, SAFETENSORS_TYPE, WIRES, Client, pack
 from support.daemon import Daemon
 
 OUTPUTS = ["output", "lse", "weights", "scores"]
-SIZES = (1, 2, 7, 33, 64, 65, 97, 130, 257)
+SIZES = (1, 2, 7, 33, 64, 65, 97, 130, 257, 600)
 
 
 def bits(answer, names=OUTPUTS):

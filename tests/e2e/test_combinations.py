@@ -73,6 +73,24 @@ def test_38_a_drawn_triangle_is_causal(client, kernels, T):
         np.testing.assert_allclose(said["output"], drawn["output"], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "order", itertools.permutations(("full", "empty", "partial")), ids="-".join)
+def test_22_heads_of_one_group_with_masks_of_their_own(client, kernels, order):
+    """Three query heads share a key/value head, so a kernel may treat them as one: each must still
+    see its own mask, in tiles that all of it fills, that none of it touches, and between."""
+    rng = np.random.default_rng(22)
+    q, k, v = (rng.standard_normal(s).astype(np.float32)
+               for s in ((3, 70, 8), (1, 600, 8), (1, 600, 5)))
+    heads = {"full": np.ones((70, 600), bool), "empty": np.zeros((70, 600), bool),
+             "partial": np.arange(600) % 300 < rng.integers(1, 300, (70, 1))}
+    masks = np.stack([heads[name] for name in order])
+    case = Case((22,), "float32", q, k, v, {"mask": {"type": "allow", "tensor": "m"}}, {"m": masks})
+    for kernel in kernels:
+        answer = client.attention(q, k, v, {**case.options, "kernel": kernel, "return": [
+            "output", "lse", "weights", "scores"]}, case.tensors)
+        assert_agrees(case, answer.tensors, label=kernel)
+
+
 def peak_memory(process):
     with open(f"/proc/{process.pid}/status") as status:
         for line in status:

@@ -7,7 +7,7 @@ from support.agreement import OUTPUTS, assert_agrees
 from support.cases import DTYPES, Case, random_case
 from support.oracle import STAGES, attention
 
-SIZES = [*range(1, 71), 97, 257]
+SIZES = [*range(1, 71), 97, 257, 300, 513, 700]  # the last ones span several tiles of any kernel
 CASES_PER_SIZE = 3
 
 

@@ -110,6 +110,22 @@ def test_10_no_floor_under_the_running_maximum(ask):
             assert answer["output"].item() == pytest.approx(5, abs=4e-3)
 
 
+@pytest.mark.parametrize("Tk", [65, 257, 700])
+def test_10_the_largest_score_may_stand_anywhere(ask, Tk):
+    """A running maximum that rises late rescales what was summed before. Row i has 3 at key i and
+    0 elsewhere, so it weighs key i with e^3 and the others with 1 each."""
+    q = 3 * np.eye(Tk)
+    v = np.arange(Tk, dtype=np.float64)
+    share = math.exp(3) / (math.exp(3) + Tk - 1)
+    other = 1 / (math.exp(3) + Tk - 1)
+    expected = share * v + other * (v.sum() - v)
+    options = {"scale": 1}
+    for answer in ask(q, np.eye(Tk), v[:, None], options, outputs=("output", "lse")):
+        # values up to 700 in float32: relative 6e-8 times a few roundings
+        np.testing.assert_allclose(answer["output"][:, 0], expected, rtol=2e-6)
+        np.testing.assert_allclose(answer["lse"], math.log(math.exp(3) + Tk - 1), rtol=1e-6)
+
+
 HIDING = {
     "lengths": ({"mask": {"type": "padding", "kv_lengths": [90]}}, np.arange(97) >= 90),
     "not keep": ({"mask": {"not": {"type": "padding", "keep": "odd"}}}, np.arange(97) % 7 == 1),
