@@ -20,6 +20,9 @@
 /* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. */
 enum { SCORE_ROWS = 192, KEY_TILE = 256 };
 
+/* Rows that the online softmax takes at a time. */
+enum { SOFTEN_ROWS = 16 };
+
 /* What a walk over the key blocks does with V; blas_tiles.h's attend says when. */
 enum pass {
     PASS_PLAIN,      /* takes it as it is */

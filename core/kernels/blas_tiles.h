@@ -107,19 +107,6 @@ static void F(add_alibi)(const struct F(tiles) * tiles, size_t h, size_t t, size
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
 }
 
-/* Selects -inf where the bit is 0. */
-static void F(hide)(const uint64_t *bits, size_t keys, REAL *s) {
-    for (size_t word = 0; word * 64 < keys; word++) {
-        const size_t n = attn_min_size(64, keys - word * 64);
-        const uint64_t all = n == 64 ? UINT64_MAX : ((uint64_t)1 << n) - 1;
-        REAL *at = s + word * 64;
-        if (bits[word] == all)
-            continue;
-        for (size_t j = 0; j < n; j++)
-            at[j] = bits[word] >> j & 1 ? at[j] : -(REAL)INFINITY;
-    }
-}
-
 /* Hides what head h's mask hides in rows [0, rows) of its part of S. */
 static void F(mask_head)(struct F(tiles) * tiles, size_t g, size_t key, size_t keys) {
     const struct attn_task *task = tiles->task;
@@ -135,7 +122,8 @@ static void F(mask_head)(struct F(tiles) * tiles, size_t g, size_t key, size_t k
         attn_mask_fill(&call->mask, &call->space, &tile, tiles->bits, tiles->scratch);
     const size_t words = attn_mask_row_words(keys);
     for (size_t r = 0; r < task->rows; r++)
-        F(hide)(tiles->bits + r * words, keys, tiles->s + (g * task->rows + r) * keys);
+        tiles->ops->ROWOPS.hide(tiles->s + (g * task->rows + r) * keys, tiles->bits + r * words,
+                                keys);
 }
 
 /* From products to the scores of `stage`, up to MASKED. `partial`: some position may be hidden. */
@@ -163,23 +151,31 @@ static void F(finish_scores)(struct F(tiles) * tiles, enum attn_stage stage, siz
         F(mask_head)(tiles, g, key, keys);
 }
 
-/* One step of the online softmax for every row; S becomes P. */
-static void F(soften)(struct F(tiles) * tiles, size_t keys) {
+/* One step of the online softmax for rows [row, row + rows); S becomes P. Their exp(m - m') are one
+ * call of exp, and few enough rows that S stays in the first cache between the two passes. */
+static void F(soften_rows)(const struct F(tiles) * tiles, size_t row, size_t rows, size_t keys) {
+    const struct attn_rowops *ops = tiles->ops;
     const size_t Dv = tiles->task->call->Dv;
-    for (size_t row = 0; row < tiles->M; row++) {
-        REAL *s = tiles->s + row * keys;
-        const REAL old = tiles->m[row];
-        const REAL m = tiles->ops->ROWOPS.max(s, keys, old);
-        const REAL base = m == -(REAL)INFINITY ? 0 : m;
-        const REAL sum = tiles->ops->ROWOPS.exp_sum(s, keys, base);
-        if (m != old && tiles->l[row] != 0) {
-            const REAL shrink = (REAL)exp((double)(old - base));
-            tiles->l[row] *= shrink;
-            tiles->ops->ROWOPS.scale(tiles->o + row * Dv, Dv, shrink);
-        }
-        tiles->l[row] += sum;
-        tiles->m[row] = m;
+    REAL shrink[SOFTEN_ROWS];
+    REAL *m = tiles->m + row, *l = tiles->l + row;
+    for (size_t r = 0; r < rows; r++) {
+        const REAL old = m[r];
+        m[r] = ops->ROWOPS.max(tiles->s + (row + r) * keys, keys, old);
+        shrink[r] = m[r] == old ? 0 : old - m[r];
     }
+    ops->ROWOPS.exp_sum(shrink, rows, 0);
+    for (size_t r = 0; r < rows; r++) {
+        const REAL base = m[r] == -(REAL)INFINITY ? 0 : m[r];
+        const REAL sum = ops->ROWOPS.exp_sum(tiles->s + (row + r) * keys, keys, base);
+        if (shrink[r] != 1 && l[r] != 0)
+            ops->ROWOPS.scale(tiles->o + (row + r) * Dv, Dv, shrink[r]);
+        l[r] = l[r] * shrink[r] + sum;
+    }
+}
+
+static void F(soften)(const struct F(tiles) * tiles, size_t keys) {
+    for (size_t row = 0; row < tiles->M; row += SOFTEN_ROWS)
+        F(soften_rows)(tiles, row, attn_min_size(SOFTEN_ROWS, tiles->M - row), keys);
 }
 
 /* O += P V for the block's rows of v. */

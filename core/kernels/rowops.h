@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define ATTN_ROWOPS_MEMBERS(REAL)                                                            \
     /* The largest element and `floor`; NaN elements are passed over. */                     \
@@ -21,6 +22,8 @@
     void (*scale)(REAL * row, size_t n, REAL factor);                                        \
     /* row += bias; a bias of -inf is selected, so that it hides even NaN. */                \
     void (*add_bias)(REAL * row, const REAL *bias, size_t n);                                \
+    /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */         \
+    void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                \
     /* True when no element is NaN or infinite. */                                           \
     bool (*all_finite)(const REAL *row, size_t n);
 

@@ -27,17 +27,45 @@ static inline VECTOR F(larger)(VECTOR candidate, VECTOR best) {
     return (VECTOR)(((MASK)candidate & wins) | ((MASK)best & ~wins));
 }
 
+/* A vector's lanes are joined in halves, as registers: a chain through all of them would take as
+ * long as a short row. */
+static inline REAL F(largest_lane)(VECTOR vector) {
+    REAL lane[16];
+    memcpy(lane, &vector, sizeof vector);
+    for (size_t n = 0; n < 8 && F(LANES) > 8; n++)
+        lane[n] = lane[n + 8] > lane[n] ? lane[n + 8] : lane[n];
+    for (size_t n = 0; n < 4 && F(LANES) > 4; n++)
+        lane[n] = lane[n + 4] > lane[n] ? lane[n + 4] : lane[n];
+    for (size_t n = 0; n < 2 && F(LANES) > 2; n++)
+        lane[n] = lane[n + 2] > lane[n] ? lane[n + 2] : lane[n];
+    return lane[1] > lane[0] ? lane[1] : lane[0];
+}
+
+static inline REAL F(sum_of_lanes)(VECTOR vector) {
+    REAL lane[16];
+    memcpy(lane, &vector, sizeof vector);
+    for (size_t n = 0; n < 8 && F(LANES) > 8; n++)
+        lane[n] += lane[n + 8];
+    for (size_t n = 0; n < 4 && F(LANES) > 4; n++)
+        lane[n] += lane[n + 4];
+    for (size_t n = 0; n < 2 && F(LANES) > 2; n++)
+        lane[n] += lane[n + 2];
+    return lane[0] + lane[1];
+}
+
 static REAL F(row_max)(const REAL *row, size_t n, REAL floor) {
     VECTOR best = (VECTOR){0} + floor;
+    VECTOR other = best;
     size_t at = 0;
+    for (; at + 2 * F(LANES) <= n; at += 2 * F(LANES)) {
+        best = F(larger)(F(load)(row + at), best);
+        other = F(larger)(F(load)(row + at + F(LANES)), other);
+    }
     for (; at + F(LANES) <= n; at += F(LANES))
         best = F(larger)(F(load)(row + at), best);
     if (at < n)
         best = F(larger)(F(load_part)(row + at, n - at, floor), best);
-    REAL largest = floor;
-    for (size_t lane = 0; lane < F(LANES); lane++)
-        largest = best[lane] > largest ? best[lane] : largest;
-    return largest;
+    return F(largest_lane)(F(larger)(other, best));
 }
 
 static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
@@ -53,10 +81,7 @@ static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
         memcpy(row + at, &p, (n - at) * sizeof(REAL));
         sum += p;
     }
-    REAL total = 0;
-    for (size_t lane = 0; lane < F(LANES); lane++)
-        total += sum[lane];
-    return total;
+    return F(sum_of_lanes)(sum);
 }
 
 static void F(row_softcap)(REAL *row, size_t n, REAL cap) {
@@ -77,6 +102,17 @@ static void F(row_scale)(REAL *row, size_t n, REAL factor) {
 static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n) {
     for (size_t at = 0; at < n; at++)
         row[at] = bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : row[at] + bias[at];
+}
+
+static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
+    for (size_t at = 0; at < n; at += 64) {
+        const uint64_t word = bits[at / 64];
+        const size_t rest = n - at < 64 ? n - at : 64;
+        if (word == UINT64_MAX >> (64 - rest))
+            continue;
+        for (size_t bit = 0; bit < rest; bit++)
+            row[at + bit] = word >> bit & 1 ? row[at + bit] : -(REAL)INFINITY;
+    }
 }
 
 static bool F(row_all_finite)(const REAL *row, size_t n) {

@@ -182,6 +182,32 @@ START_TEST(a_bias_of_minus_infinity_is_selected) {
 }
 END_TEST
 
+/* Whole words of either kind, and mixed ones; what is hidden may be NaN. */
+START_TEST(hide_selects_by_bit) {
+    static const uint64_t pictures[][2] = {
+        {0, 0}, {UINT64_MAX, UINT64_MAX}, {UINT64_C(0x8000000000000001), 5}, {0, UINT64_MAX}};
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t p = 0; p < sizeof pictures / sizeof *pictures; p++)
+        for (size_t n = 1; n <= LONGEST; n++) {
+            float f[LONGEST];
+            double d[LONGEST];
+            uint64_t bits[2] = {pictures[p][0], pictures[p][1]};
+            bits[n / 64] &= ((uint64_t)1 << n % 64) - 1;
+            for (size_t e = 0; e < LONGEST; e++) {
+                f[e] = bits[e / 64] >> e % 64 & 1 ? (float)e : NAN;
+                d[e] = (double)f[e];
+            }
+            set->f.hide(f, bits, n);
+            set->d.hide(d, bits, n);
+            for (size_t e = 0; e < n; e++) {
+                const float want = bits[e / 64] >> e % 64 & 1 ? (float)e : -INFINITY;
+                ck_assert(f[e] == want && d[e] == (double)want);
+            }
+            ck_assert(n == LONGEST || (isnan(f[n]) && isnan(d[n])));
+        }
+}
+END_TEST
+
 START_TEST(all_finite_sees_every_place) {
     const struct attn_rowops *set = rowops_under_test(_i);
     const float values[] = {NAN, INFINITY, -INFINITY};
@@ -214,6 +240,7 @@ static Suite *rowops_suite(void) {
                                   softcap_is_accurate,
                                   softcap_of_what_is_not_finite,
                                   a_bias_of_minus_infinity_is_selected,
+                                  hide_selects_by_bit,
                                   all_finite_sees_every_place};
     Suite *suite = suite_create("rowops");
     TCase *cases = tcase_create("every instruction set");
