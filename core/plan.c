@@ -8,6 +8,8 @@
 #include "core/checked.h"
 #include "core/executor_internal.h"
 
+/* What the softmax of one score costs, in floating-point operations; the rows of D = Dv = 0 too. */
+#define SOFTMAX_WORK 16.0
 /* A worker's workspace is kept below this by cutting tiles, for very wide heads. */
 #define WORKSPACE_TARGET ((size_t)32 << 20)
 /* What a worker may need at most: a row of each head that shares a key cannot be cut further. */
@@ -95,6 +97,7 @@ static void cost(const struct attn_call *call, struct attn_plan *plan) {
     if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
         plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
                        (double)call->map_rows * (double)call->map_cols;
+    plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned;
 }
 
 /* Adds an axis to a shape. */
@@ -178,11 +181,11 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
     cost(call, plan);
-    if (plan->flops > limits->flops)
+    if (plan->work > limits->flops)
         return attn_fail(error, ATTN_TOO_MUCH_WORK, "",
                          "The call needs %.3g floating-point operations; %.3g are allowed. Send "
                          "fewer queries or keys per call, or a mask that hides whole tiles.",
-                         plan->flops, limits->flops);
+                         plan->work, limits->flops);
     return ATTN_OK;
 }
 

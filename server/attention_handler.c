@@ -166,7 +166,7 @@ static void hand_over(struct attention_work *work, struct exchange *exchange) {
 }
 
 static bool is_small(const struct attention_work *work, const struct service *service) {
-    return service_seconds(service, work->plan.flops) * (double)service->workers <=
+    return service_seconds(service, work->plan.work) * (double)service->workers <=
                service->limits.inline_seconds &&
            work->answer.capacity <= SMALL_BYTES;
 }

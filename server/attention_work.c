@@ -184,7 +184,7 @@ static void phase_compute(struct attention_work *work) {
     work->job.step = compute_step;
     work->job.steps = work->plan.tasks;
     work->job.workspace_bytes = work->plan.workspace_bytes;
-    work->job.cost = service_seconds(work->exchange->service, work->plan.flops);
+    work->job.cost = service_seconds(work->exchange->service, work->plan.work);
 }
 
 static void phase_encode(struct attention_work *work) {

@@ -170,19 +170,28 @@ END_TEST
 /* 2 (D + Dv) per score of every head, and 2 D more per score of a map. */
 START_TEST(arithmetic_is_counted_and_limited) {
     struct attn_request request = request_sized(3, 4, 2, 50, 70, 16, 8);
-    struct attn_limits limits = {SIZE_MAX, 2.0 * 24 * 3 * 4 * 50 * 70};
+    const double scores = 3.0 * 4 * 50 * 70;
+    struct attn_limits limits = {SIZE_MAX, (2.0 * 24 + 16) * scores};
     struct attn_result result;
     struct attn_plan plan = plan_within(&request, &limits, &result);
-    ck_assert(plan.scores_total == 3.0 * 4 * 50 * 70);
+    ck_assert(plan.scores_total == scores);
     ck_assert(plan.scores_planned == plan.scores_total);
-    ck_assert(plan.flops == limits.flops);
+    ck_assert(plan.flops == 2.0 * 24 * scores);
+    ck_assert(plan.work == limits.flops);
     request.returns = ATTN_RETURN_SCORES;
     request.map.heads = INTS(2);
     refuse_plan(&request, &limits, ATTN_TOO_MUCH_WORK, "", "floating-point operations");
     plan = plan_of(&request);
-    ck_assert(plan.flops == limits.flops + 2.0 * 16 * 3 * 50 * 70);
+    ck_assert(plan.work == limits.flops + 2.0 * 16 * 3 * 50 * 70);
     request.returns = ATTN_RETURN_OUTPUT;
     limits.flops = nextafter(limits.flops, 0);
+    refuse_plan(&request, &limits, ATTN_TOO_MUCH_WORK, "", "Send fewer queries or keys");
+}
+END_TEST
+
+START_TEST(heads_without_width_are_work_too) {
+    struct attn_request request = request_sized(1, 1, 1, 200000, 200000, 0, 0);
+    const struct attn_limits limits = {SIZE_MAX, 1e11};
     refuse_plan(&request, &limits, ATTN_TOO_MUCH_WORK, "", "Send fewer queries or keys");
 }
 END_TEST
@@ -320,6 +329,7 @@ static Suite *plan_suite(void) {
     tcase_add_test(limits, the_answers_size_is_limited);
     tcase_add_test(limits, a_size_that_wraps_is_refused);
     tcase_add_test(limits, arithmetic_is_counted_and_limited);
+    tcase_add_test(limits, heads_without_width_are_work_too);
     tcase_add_test(limits, huge_work_is_counted_without_wrapping);
     suite_add_tcase(suite, limits);
     TCase *tiles = tcase_create("tiles");
