@@ -5,12 +5,12 @@
  * that is refused.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,8 +29,10 @@ struct program {
     struct service service;
     struct http_server *http;
     int listener;
-    sigset_t signals; /* that end the program; blocked in every thread */
 };
+
+/* The one variable of its kind: a signal handler can reach nothing else. */
+static int stop_event = -1;
 
 static void print_error(const char *text) {
     fprintf(stderr, "attentiond: %s\n", text);
@@ -112,13 +114,26 @@ static void raise_descriptor_limit(struct program *program) {
     access_log_event(&program->log, "limit", text);
 }
 
-/* Threads inherit the mask, so that signals come to the main thread alone. */
-static void block_signals(struct program *program) {
+static void on_signal(int number) {
+    const uint64_t one = 1;
+    const int saved = errno;
+    (void)number;
+    (void)!write(stop_event, &one, sizeof one);
+    errno = saved;
+}
+
+/* A handler, not sigwait(): threads that a library started before main() block no signal. */
+static bool catch_signals(void) {
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (stop_event < 0) {
+        print_error("there are no descriptors to start with");
+        return false;
+    }
     signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&program->signals);
-    sigaddset(&program->signals, SIGTERM);
-    sigaddset(&program->signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &program->signals, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    return true;
 }
 
 static bool start_service(struct program *program) {
@@ -185,8 +200,8 @@ static void announce(struct program *program) {
 
 static bool start(struct program *program) {
     raise_descriptor_limit(program);
-    block_signals(program);
-    if (!start_listening(program) || !start_service(program) || !start_http(program))
+    if (!catch_signals() || !start_listening(program) || !start_service(program) ||
+        !start_http(program))
         return false;
     atomic_store(&program->service.phase, SERVICE_READY);
     announce(program);
@@ -195,10 +210,13 @@ static bool start(struct program *program) {
 
 /* ---- drain ---- */
 
-/* Waits for a further signal, at most so long; true when one came. */
-static bool wait_signal(const struct program *program, uint64_t ms) {
-    const struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    return sigtimedwait(&program->signals, NULL, &time) > 0;
+/* Waits for a signal, at most `ms` milliseconds, -1 for ever; true when one came. */
+static bool wait_signal(int ms) {
+    struct pollfd polled = {.fd = stop_event, .events = POLLIN};
+    uint64_t count;
+    while (poll(&polled, 1, ms) < 0 && errno == EINTR)
+        ;
+    return read(stop_event, &count, sizeof count) > 0;
 }
 
 /* True when nothing is in flight any more; false at the deadline or at a further signal. */
@@ -206,7 +224,7 @@ static bool wait_idle(struct program *program, uint64_t ms) {
     enum { STEP_MS = 5 };
     const int64_t deadline = clock_now() + (int64_t)ms * CLOCK_MS;
     while (metrics_in_flight(program->service.metrics) > 0)
-        if (clock_now() >= deadline || wait_signal(program, STEP_MS))
+        if (clock_now() >= deadline || wait_signal(STEP_MS))
             return metrics_in_flight(program->service.metrics) == 0;
     return true;
 }
@@ -221,7 +239,7 @@ static void drain(struct program *program) {
     atomic_store(&service->phase, SERVICE_LEAVING);
     access_log_event(&program->log, "stopping", "not ready any more");
     if (program->config.lame_duck_ms > 0)
-        wait_signal(program, program->config.lame_duck_ms);
+        wait_signal((int)program->config.lame_duck_ms);
     atomic_store(&service->phase, SERVICE_DRAINING);
     http_server_quiesce(program->http);
     listener_shut(program->listener);
@@ -256,8 +274,7 @@ int main(int argc, char **argv) {
         stop(&program);
         return EXIT_FAILURE;
     }
-    int signal_number = 0;
-    while (sigwait(&program.signals, &signal_number) != 0)
+    while (!wait_signal(-1))
         ;
     drain(&program);
     stop(&program);

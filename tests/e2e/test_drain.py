@@ -44,8 +44,9 @@ def test_start_and_stop_are_said():
 
 
 def test_what_is_computed_is_answered():
-    with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port, 60) as connection:
-        connection.send(slow(4096))
+    with Daemon("--threads", "1", "--drain-timeout", "10m") as daemon, \
+            raw.Connection(daemon.port, 120) as connection:
+        connection.send(slow(3584))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
         time.sleep(0.1)
         terminate(daemon)
@@ -67,7 +68,8 @@ def test_lame_duck():
 
 
 def test_new_calls_are_refused_while_draining():
-    with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port, 60) as busy, \
+    with Daemon("--threads", "1", "--drain-timeout", "10m") as daemon, \
+            raw.Connection(daemon.port, 120) as busy, \
             raw.Connection(daemon.port) as idle:
         assert idle.ask(raw.get()).status == 200
         busy.send(slow(3584))
@@ -164,6 +166,15 @@ def test_a_refused_configuration(arguments, words):
     assert ended.returncode == 2
     assert words in ended.stderr
     assert ended.stdout == ""
+
+
+def test_many_signals_at_once():
+    """Only the exit code of a drain, whichever thread a signal comes to."""
+    for _ in range(5):
+        with Daemon("--log", "off") as daemon:
+            for _ in range(3):
+                terminate(daemon)
+            assert daemon.process.wait(20) == 0
 
 
 def test_version_and_check():

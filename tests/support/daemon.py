@@ -47,8 +47,9 @@ class Daemon:
         self.client = Client(self.port)
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        # Not through the file object: the daemon writes at the position that both share.
+        descriptor = self.log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def wait_until_ready(self):
         deadline = time.monotonic() + START_SECONDS
