@@ -12,8 +12,6 @@
 
 enum { SIDE = 2048, FMA_LANES = 128, FMA_STEPS = 2000000 };
 
-char *openblas_get_corename(void);
-
 struct yardstick {
     float *a, *b, *c[YARDSTICK_THREADS];
 };
