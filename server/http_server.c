@@ -93,7 +93,11 @@ static void *run(void *argument) {
             told = true;
             quiesce(thread);
         }
-        serve(thread, poll_timeout(thread->daemon));
+        const int timeout = poll_timeout(thread->daemon);
+        if (timeout == 0)
+            MHD_run(thread->daemon); /* it has work in hand: in an upload, every 16 KiB */
+        else
+            serve(thread, timeout);
     }
     finish(thread);
     return NULL;
