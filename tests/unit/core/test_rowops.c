@@ -5,6 +5,7 @@
  */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/kernels/rowops.h"
@@ -161,6 +162,53 @@ START_TEST(softcap_of_what_is_not_finite) {
 }
 END_TEST
 
+/* The largest cap is none, to the bit; the smallest makes everything the cap. */
+START_TEST(softcap_takes_every_normal_cap) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    const float values[] = {1e-42f, 1e-20f, 0.3f, -7.5f, 1e10f, -1e30f};
+    for (size_t n = 0; n < sizeof values / sizeof *values; n++) {
+        float huge = values[n], tiny = values[n];
+        double wide = (double)values[n];
+        set->f.softcap(&huge, 1, FLT_MAX);
+        ck_assert_msg(huge == values[n], "%s: %g became %g", set->name, (double)values[n],
+                      (double)huge);
+        set->f.softcap(&tiny, 1, FLT_MIN);
+        ck_assert(fabsf(tiny) <= FLT_MIN && (signbit(tiny) != 0) == (values[n] < 0));
+        set->d.softcap(&wide, 1, DBL_MIN);
+        ck_assert(fabs(wide) <= DBL_MIN);
+    }
+}
+END_TEST
+
+/* Rows of every length in memory of their own, so that a sanitizer sees what reads beyond one. */
+START_TEST(rows_end_where_they_end) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 1; n <= LONGEST; n++) {
+        float *f = malloc(n * sizeof *f);
+        double *d = malloc(n * sizeof *d);
+        double want = 0;
+        ck_assert(f != NULL && d != NULL);
+        for (size_t e = 0; e < n; e++) {
+            f[e] = -0.125f * (float)(e * 7 % n);
+            d[e] = (double)f[e];
+            want += exp(d[e]);
+        }
+        ck_assert(set->f.max(f, n, -INFINITY) == 0 && set->d.max(d, n, -(double)INFINITY) == 0);
+        set->f.softcap(f, n, FLT_MAX);
+        const double sum_f = (double)set->f.exp_sum(f, n, 0), sum_d = set->d.exp_sum(d, n, 0);
+        /* The error of exp, and at most 75 additions that each round once. */
+        ck_assert(fabs(sum_f - want) <= (3e-7 + 75 * 0x1p-24) * want);
+        ck_assert(fabs(sum_d - want) <= (8 + 75) * DBL_EPSILON * want);
+        set->f.scale(f, n, 0.5f);
+        set->d.scale(d, n, 0.5);
+        ck_assert(f[0] == 0.5f && d[0] == 0.5);
+        ck_assert(set->f.all_finite(f, n) && set->d.all_finite(d, n));
+        free(f);
+        free(d);
+    }
+}
+END_TEST
+
 START_TEST(a_bias_of_minus_infinity_is_selected) {
     const struct attn_rowops *set = rowops_under_test(_i);
     for (size_t n = 1; n <= LONGEST; n++) {
@@ -239,6 +287,8 @@ static Suite *rowops_suite(void) {
                                   a_place_in_the_row_changes_no_bit,
                                   softcap_is_accurate,
                                   softcap_of_what_is_not_finite,
+                                  softcap_takes_every_normal_cap,
+                                  rows_end_where_they_end,
                                   a_bias_of_minus_infinity_is_selected,
                                   hide_selects_by_bit,
                                   all_finite_sees_every_place};
