@@ -18,7 +18,11 @@
 #include "core/kernels/rowops.h"
 
 /* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. */
-enum { SCORE_ROWS = 192, KEY_TILE = 256 };
+enum { SCORE_ROWS = 256, KEY_TILE = 256 };
+
+/* Rows of a slice of a block that is hidden in part, the step in which its hidden keys are looked
+ * for, and the most slices. */
+enum { SLICE_ROWS = 64, SLICE_KEYS = 64, MAX_PIECES = SCORE_ROWS / SLICE_ROWS };
 
 /* Rows that the online softmax takes at a time. */
 enum { SOFTEN_ROWS = 16 };
@@ -125,23 +129,105 @@ static void group_key_range(const struct attn_task *task, size_t *begin, size_t 
     *begin = attn_min_size(*begin, *end);
 }
 
+/* A rectangle of the scores that is computed in one go: rows are score rows of the task, of all its
+ * heads or of its only one. */
+struct piece {
+    size_t row, rows;
+    size_t key, keys;
+    enum attn_tile_class class;
+};
+
+static struct attn_mask_tile mask_tile(const struct attn_task *task, const struct piece *piece,
+                                       size_t g) {
+    const size_t G = attn_call_group(task->call);
+    return (struct attn_mask_tile){.b = task->b,
+                                   .h = task->hkv * G + g,
+                                   .row = task->row + piece->row,
+                                   .rows = piece->rows / G,
+                                   .key = piece->key,
+                                   .keys = piece->keys};
+}
+
 /* Empty when every head's tile is, full when every head's is. */
-static enum attn_tile_class group_class(const struct attn_task *task, size_t key, size_t keys) {
+static enum attn_tile_class piece_class(const struct attn_task *task, const struct piece *piece) {
     const struct attn_call *call = task->call;
     enum attn_tile_class class = ATTN_TILE_FULL;
     if (call->mask.count == 0)
         return class;
     for (size_t g = 0; g < distinct_heads(call); g++) {
-        const struct attn_mask_tile tile = {.b = task->b,
-                                            .h = task->hkv * attn_call_group(call) + g,
-                                            .row = task->row,
-                                            .rows = task->rows,
-                                            .key = key,
-                                            .keys = keys};
+        const struct attn_mask_tile tile = mask_tile(task, piece, g);
         const enum attn_tile_class one = attn_mask_classify(&call->mask, &call->space, &tile, true);
         class = g == 0 || one == class ? one : ATTN_TILE_PARTIAL;
     }
     return class;
+}
+
+/* The class of `keys` keys of a slice from `key` on. */
+static enum attn_tile_class part_class(const struct attn_task *task, const struct piece *slice,
+                                       size_t key, size_t keys) {
+    struct piece part = *slice;
+    part.key = key;
+    part.keys = keys;
+    return piece_class(task, &part);
+}
+
+/* Drops the keys at both ends of a slice that none of its rows sees. */
+static void trim_slice(const struct attn_task *task, struct piece *slice) {
+    const struct attn_call *call = task->call;
+    size_t begin, end;
+    attn_mask_key_range(&call->mask, &call->space, task->b, task->hkv, task->row + slice->row,
+                        slice->rows, &begin, &end);
+    begin = attn_max_size(begin, slice->key);
+    end = attn_min_size(end, slice->key + slice->keys);
+    while (begin + SLICE_KEYS <= end &&
+           part_class(task, slice, begin, SLICE_KEYS) == ATTN_TILE_EMPTY)
+        begin += SLICE_KEYS;
+    while (begin + SLICE_KEYS <= end &&
+           part_class(task, slice, end - SLICE_KEYS, SLICE_KEYS) == ATTN_TILE_EMPTY)
+        end -= SLICE_KEYS;
+    slice->key = begin;
+    slice->keys = end > begin ? end - begin : 0;
+}
+
+/* Cuts a partial block of a task with one head into slices of rows, each with the keys that it may
+ * see. Returns how many; 0 when that would spare less than a third of the block. */
+static size_t slice_block(const struct attn_task *task, const struct piece *block,
+                          struct piece *slices) {
+    size_t count = 0, area = 0;
+    for (size_t row = 0; row < block->rows; row += SLICE_ROWS) {
+        struct piece slice = *block;
+        slice.row = row;
+        slice.rows = attn_min_size(SLICE_ROWS, block->rows - row);
+        trim_slice(task, &slice);
+        slice.class = piece_class(task, &slice);
+        if (slice.keys == 0 || slice.class == ATTN_TILE_EMPTY)
+            continue;
+        area += slice.rows * slice.keys;
+        slices[count++] = slice;
+    }
+    return 3 * area <= 2 * block->rows * block->keys ? count : 0;
+}
+
+/*
+ * What has to be computed of the keys [key, key + keys): nothing, all of it at once, or slices of
+ * its rows. It depends on the mask alone, and maps and output go by it alike. Returns the number
+ * of pieces; there is room for MAX_PIECES.
+ */
+static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
+                        struct piece *pieces) {
+    const size_t G = attn_call_group(task->call);
+    struct piece block = {.rows = G * task->rows, .key = key, .keys = keys};
+    block.class = piece_class(task, &block);
+    if (block.class == ATTN_TILE_EMPTY)
+        return 0;
+    size_t count = 0;
+    if (block.class == ATTN_TILE_PARTIAL && G == 1 && block.rows > SLICE_ROWS &&
+        block.rows <= MAX_PIECES * SLICE_ROWS)
+        count = slice_block(task, &block, pieces);
+    if (count > 0)
+        return count;
+    pieces[0] = block;
+    return 1;
 }
 
 #define BLAS_PASTE2(a, b) a##b

@@ -63,8 +63,9 @@ static void F(pack_queries)(struct F(tiles) * tiles, REAL scale) {
 }
 
 /* Rows [key, key + keys) of k or v: in place where BLAS can read them, else widened. */
-static struct F(block) F(load_block)(struct F(tiles) * tiles, const struct attn_operand *operand,
-                                     size_t width, size_t key, size_t keys) {
+static struct F(block)
+    F(load_block)(const struct F(tiles) * tiles, const struct attn_operand *operand, size_t width,
+                  size_t key, size_t keys) {
     const struct attn_task *task = tiles->task;
     const void *from = operand_row(operand, task->b, task->hkv, key);
     if (operand->dtype == REAL_DTYPE && fits_blas(operand, width))
@@ -75,19 +76,20 @@ static struct F(block) F(load_block)(struct F(tiles) * tiles, const struct attn_
     return (struct F(block)){tiles->panel, (int)attn_max_size(width, 1)};
 }
 
-/* S = Q K^T for keys [key, key + keys); rows of S are `keys` apart. */
-static void F(multiply_keys)(struct F(tiles) * tiles, size_t key, size_t keys) {
+/* S = Q K^T for a piece; rows of S are `keys` apart. */
+static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
     const size_t D = tiles->task->call->D;
     if (D == 0) {
-        memset(tiles->s, 0, tiles->M * keys * sizeof(REAL));
+        memset(tiles->s, 0, piece->rows * piece->keys * sizeof(REAL));
         return;
     }
-    const struct F(block) k = F(load_block)(tiles, &tiles->task->call->k, D, key, keys);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)tiles->M, (int)keys, (int)D, 1, tiles->q,
-         (int)D, k.data, k.stride, 0, tiles->s, (int)keys);
+    const struct F(block) k =
+        F(load_block)(tiles, &tiles->task->call->k, D, piece->key, piece->keys);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)piece->rows, (int)piece->keys, (int)D, 1,
+         tiles->q + piece->row * D, (int)D, k.data, k.stride, 0, tiles->s, (int)piece->keys);
 }
 
-static void F(add_bias)(struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
+static void F(add_bias)(const struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
                         REAL *s) {
     const struct attn_tensor *bias = &tiles->task->call->bias;
     const ptrdiff_t at = attn_tensor_offset(bias, tiles->task->b, h, t, key);
@@ -107,82 +109,83 @@ static void F(add_alibi)(const struct F(tiles) * tiles, size_t h, size_t t, size
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
 }
 
-/* Hides what head h's mask hides in rows [0, rows) of its part of S. */
-static void F(mask_head)(struct F(tiles) * tiles, size_t g, size_t key, size_t keys) {
-    const struct attn_task *task = tiles->task;
-    const struct attn_call *call = task->call;
-    const struct attn_mask_tile tile = {.b = task->b,
-                                        .h = task->hkv * tiles->G + g,
-                                        .row = task->row,
-                                        .rows = task->rows,
-                                        .key = key,
-                                        .keys = keys};
+/* Hides what the mask of head g hides in its rows of a piece. */
+static void F(mask_head)(const struct F(tiles) * tiles, const struct piece *piece, size_t g) {
+    const struct attn_call *call = tiles->task->call;
+    const struct attn_mask_tile tile = mask_tile(tiles->task, piece, g);
     const bool shared = g > 0 && !attn_mask_varies_by_head(&call->mask);
     if (!shared)
         attn_mask_fill(&call->mask, &call->space, &tile, tiles->bits, tiles->scratch);
-    const size_t words = attn_mask_row_words(keys);
-    for (size_t r = 0; r < task->rows; r++)
-        tiles->ops->ROWOPS.hide(tiles->s + (g * task->rows + r) * keys, tiles->bits + r * words,
-                                keys);
+    const size_t words = attn_mask_row_words(tile.keys);
+    for (size_t r = 0; r < tile.rows; r++)
+        tiles->ops->ROWOPS.hide(tiles->s + (g * tile.rows + r) * tile.keys, tiles->bits + r * words,
+                                tile.keys);
 }
 
-/* From products to the scores of `stage`, up to MASKED. `partial`: some position may be hidden. */
-static void F(finish_scores)(struct F(tiles) * tiles, enum attn_stage stage, size_t key,
-                             size_t keys, bool partial) {
+/* From products to the scores of `stage`, up to MASKED. */
+static void F(finish_scores)(const struct F(tiles) * tiles, enum attn_stage stage,
+                             const struct piece *piece) {
     const struct attn_task *task = tiles->task;
     const struct attn_call *call = task->call;
     const bool biased = !attn_tensor_is_none(&call->bias);
     /* A cap beyond the reals' range acts as the last one inside: as none, or as 0. */
     const REAL cap = (REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX);
-    for (size_t row = 0; row < tiles->M && stage >= ATTN_STAGE_CAPPED; row++) {
-        const size_t h = task->hkv * tiles->G + row / task->rows;
-        const size_t t = task->row + row % task->rows;
-        REAL *s = tiles->s + row * keys;
+    for (size_t r = 0; r < piece->rows && stage >= ATTN_STAGE_CAPPED; r++) {
+        const size_t h = task->hkv * tiles->G + (piece->row + r) / task->rows;
+        const size_t t = task->row + (piece->row + r) % task->rows;
+        REAL *s = tiles->s + r * piece->keys;
         if (call->softcap > 0)
-            tiles->ops->ROWOPS.softcap(s, keys, cap);
+            tiles->ops->ROWOPS.softcap(s, piece->keys, cap);
         if (stage == ATTN_STAGE_CAPPED)
             continue;
         if (biased)
-            F(add_bias)(tiles, h, t, key, keys, s);
+            F(add_bias)(tiles, h, t, piece->key, piece->keys, s);
         if (call->alibi != NULL)
-            F(add_alibi)(tiles, h, t, key, keys, s);
+            F(add_alibi)(tiles, h, t, piece->key, piece->keys, s);
     }
-    for (size_t g = 0; g < tiles->G && partial && stage >= ATTN_STAGE_MASKED; g++)
-        F(mask_head)(tiles, g, key, keys);
+    const bool hides = piece->class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED;
+    for (size_t g = 0; g < tiles->G && hides; g++)
+        F(mask_head)(tiles, piece, g);
 }
 
-/* One step of the online softmax for rows [row, row + rows); S becomes P. Their exp(m - m') are one
- * call of exp, and few enough rows that S stays in the first cache between the two passes. */
-static void F(soften_rows)(const struct F(tiles) * tiles, size_t row, size_t rows, size_t keys) {
+/* One step of the online softmax for rows [from, from + rows) of a piece; S becomes P. Their
+ * exp(m - m') are one call of exp, and few enough rows that S stays in the first cache between the
+ * two passes. */
+static void F(soften_rows)(const struct F(tiles) * tiles, const struct piece *piece, size_t from,
+                           size_t rows) {
     const struct attn_rowops *ops = tiles->ops;
     const size_t Dv = tiles->task->call->Dv;
+    const size_t keys = piece->keys;
     REAL shrink[SOFTEN_ROWS];
-    REAL *m = tiles->m + row, *l = tiles->l + row;
+    REAL *s = tiles->s + from * keys;
+    REAL *m = tiles->m + piece->row + from, *l = tiles->l + piece->row + from;
+    REAL *o = tiles->o + (piece->row + from) * Dv;
     for (size_t r = 0; r < rows; r++) {
         const REAL old = m[r];
-        m[r] = ops->ROWOPS.max(tiles->s + (row + r) * keys, keys, old);
+        m[r] = ops->ROWOPS.max(s + r * keys, keys, old);
         shrink[r] = m[r] == old ? 0 : old - m[r];
     }
     ops->ROWOPS.exp_sum(shrink, rows, 0);
     for (size_t r = 0; r < rows; r++) {
         const REAL base = m[r] == -(REAL)INFINITY ? 0 : m[r];
-        const REAL sum = ops->ROWOPS.exp_sum(tiles->s + (row + r) * keys, keys, base);
+        const REAL sum = ops->ROWOPS.exp_sum(s + r * keys, keys, base);
         if (shrink[r] != 1 && l[r] != 0)
-            ops->ROWOPS.scale(tiles->o + (row + r) * Dv, Dv, shrink[r]);
+            ops->ROWOPS.scale(o + r * Dv, Dv, shrink[r]);
         l[r] = l[r] * shrink[r] + sum;
     }
 }
 
-static void F(soften)(const struct F(tiles) * tiles, size_t keys) {
-    for (size_t row = 0; row < tiles->M; row += SOFTEN_ROWS)
-        F(soften_rows)(tiles, row, attn_min_size(SOFTEN_ROWS, tiles->M - row), keys);
+static void F(soften)(const struct F(tiles) * tiles, const struct piece *piece) {
+    for (size_t from = 0; from < piece->rows; from += SOFTEN_ROWS)
+        F(soften_rows)(tiles, piece, from, attn_min_size(SOFTEN_ROWS, piece->rows - from));
 }
 
-/* O += P V for the block's rows of v. */
-static void F(add_product)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
+/* O += P V for the piece's rows of v. */
+static void F(add_product)(const struct F(tiles) * tiles, const struct piece *piece,
+                           struct F(block) v) {
     const size_t Dv = tiles->task->call->Dv;
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)tiles->M, (int)Dv, (int)keys, 1, tiles->s,
-         (int)keys, v.data, v.stride, 1, tiles->o, (int)Dv);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)piece->rows, (int)Dv, (int)piece->keys, 1,
+         tiles->s, (int)piece->keys, v.data, v.stride, 1, tiles->o + piece->row * Dv, (int)Dv);
 }
 
 /* v with 0 in place of the elements that are not finite, which a weight of 0 would make NaN. */
@@ -197,47 +200,50 @@ static struct F(block) F(cleaned)(const struct F(tiles) * tiles, struct F(block)
 }
 
 /* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
-static void F(add_non_finite_row)(const struct F(tiles) * tiles, size_t j, size_t keys,
-                                  const REAL *v) {
+static void F(add_non_finite_row)(const struct F(tiles) * tiles, const struct piece *piece,
+                                  size_t j, const REAL *v) {
     const size_t Dv = tiles->task->call->Dv;
-    for (size_t row = 0; row < tiles->M; row++) {
-        const REAL p = tiles->s[row * keys + j];
+    for (size_t r = 0; r < piece->rows; r++) {
+        const REAL p = tiles->s[r * piece->keys + j];
         for (size_t d = 0; d < Dv && p != 0; d++)
             if (!isfinite(v[d]))
-                tiles->o[row * Dv + d] += p * v[d];
+                tiles->o[(piece->row + r) * Dv + d] += p * v[d];
     }
 }
 
 /* The weights are those against the final maximum: one that ends as 0 adds nothing. */
-static void F(add_non_finite)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
+static void F(add_non_finite)(const struct F(tiles) * tiles, const struct piece *piece,
+                              struct F(block) v) {
     const size_t Dv = tiles->task->call->Dv;
-    for (size_t row = 0; row < tiles->M; row++) {
-        const REAL m = tiles->m[row];
-        tiles->ops->ROWOPS.exp_sum(tiles->s + row * keys, keys, m == -(REAL)INFINITY ? 0 : m);
+    for (size_t r = 0; r < piece->rows; r++) {
+        const REAL m = tiles->m[piece->row + r];
+        tiles->ops->ROWOPS.exp_sum(tiles->s + r * piece->keys, piece->keys,
+                                   m == -(REAL)INFINITY ? 0 : m);
     }
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = 0; j < piece->keys; j++) {
         const REAL *row = v.data + j * (size_t)v.stride;
         if (!tiles->ops->ROWOPS.all_finite(row, Dv))
-            F(add_non_finite_row)(tiles, j, keys, row);
+            F(add_non_finite_row)(tiles, piece, j, row);
     }
 }
 
-/* What a block whose scores stand in S adds to the output. */
-static void F(add_values)(struct F(tiles) * tiles, enum pass pass, size_t key, size_t keys) {
+/* What a piece whose scores stand in S adds to the output. */
+static void F(add_values)(const struct F(tiles) * tiles, enum pass pass,
+                          const struct piece *piece) {
     const struct attn_call *call = tiles->task->call;
     if (pass != PASS_NON_FINITE)
-        F(soften)(tiles, keys);
+        F(soften)(tiles, piece);
     if (call->Dv == 0)
         return;
-    const struct F(block) v = F(load_block)(tiles, &call->v, call->Dv, key, keys);
+    const struct F(block) v = F(load_block)(tiles, &call->v, call->Dv, piece->key, piece->keys);
     if (pass == PASS_NON_FINITE)
-        F(add_non_finite)(tiles, v, keys);
+        F(add_non_finite)(tiles, piece, v);
     else
-        F(add_product)(tiles, pass == PASS_CLEANED ? F(cleaned)(tiles, v, keys) : v, keys);
+        F(add_product)(tiles, piece, pass == PASS_CLEANED ? F(cleaned)(tiles, v, piece->keys) : v);
 }
 
 /* All key blocks of the task. Returns the scores computed. */
-static uint64_t F(walk_keys)(struct F(tiles) * tiles, enum pass pass) {
+static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
     const struct attn_task *task = tiles->task;
     const size_t tile = task->grid.key_tile;
     uint64_t computed = 0;
@@ -247,14 +253,14 @@ static uint64_t F(walk_keys)(struct F(tiles) * tiles, enum pass pass) {
         if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
             break;
         const size_t first = attn_max_size(key, begin);
-        const size_t keys = attn_min_size(key + tile, end) - first;
-        const enum attn_tile_class class = group_class(task, first, keys);
-        if (class == ATTN_TILE_EMPTY)
-            continue;
-        F(multiply_keys)(tiles, first, keys);
-        F(finish_scores)(tiles, ATTN_STAGE_MASKED, first, keys, class == ATTN_TILE_PARTIAL);
-        F(add_values)(tiles, pass, first, keys);
-        computed += (uint64_t)tiles->M * keys;
+        struct piece pieces[MAX_PIECES];
+        const size_t count = cut_block(task, first, attn_min_size(key + tile, end) - first, pieces);
+        for (size_t n = 0; n < count; n++) {
+            F(multiply_keys)(tiles, &pieces[n]);
+            F(finish_scores)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
+            F(add_values)(tiles, pass, &pieces[n]);
+            computed += (uint64_t)pieces[n].rows * pieces[n].keys;
+        }
     }
     return computed;
 }
@@ -300,40 +306,43 @@ static void F(weigh_row)(const struct F(tiles) * tiles, REAL *s, size_t keys, RE
     tiles->ops->ROWOPS.scale(s, keys, l == 0 ? 0 : 1 / l);
 }
 
-/* Row of the answer: `keys` scores from `skipped` on, hidden around them. */
-static void F(place_row)(const struct attn_score_block *block, size_t skipped, size_t keys,
-                         const REAL *s, REAL *out) {
-    const REAL hidden = block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;
-    for (size_t j = 0; j < skipped; j++)
-        out[j] = hidden;
-    memcpy(out + skipped, s, keys * sizeof *s);
-    for (size_t j = skipped + keys; j < block->keys; j++)
-        out[j] = hidden;
+/* Computes a piece of a map and puts it into its place. */
+static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_block *block,
+                         const struct piece *piece) {
+    F(multiply_keys)(tiles, piece);
+    F(finish_scores)(tiles, block->stage, piece);
+    for (size_t r = 0; r < piece->rows; r++) {
+        const size_t row = piece->row + r;
+        REAL *s = tiles->s + r * piece->keys;
+        if (block->stage == ATTN_STAGE_WEIGHTS)
+            F(weigh_row)
+            (tiles, s, piece->keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
+        memcpy((REAL *)block->out + row * block->keys + (piece->key - block->key), s,
+               piece->keys * sizeof *s);
+    }
 }
 
-/* Of what may be hidden, just the product that attend makes: another size may round otherwise, and
+/* Of what may be hidden, just the products that attend makes: other sizes may round otherwise, and
  * a row's weights would not sum to 1. */
 static void F(scores)(const struct attn_task *task, void *memory,
                       const struct attn_score_block *block) {
     struct F(tiles) tiles = F(tiles_open)(task, memory);
-    size_t begin = 0, end = task->call->Tk;
-    if (block->stage >= ATTN_STAGE_MASKED)
+    struct piece pieces[MAX_PIECES] = {
+        {.rows = tiles.M, .key = block->key, .keys = block->keys, .class = ATTN_TILE_FULL}};
+    size_t count = 1;
+    F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : (REAL)task->call->scale);
+    if (block->stage >= ATTN_STAGE_MASKED) {
+        const REAL hidden = block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;
+        for (size_t n = 0; n < tiles.M * block->keys; n++)
+            ((REAL *)block->out)[n] = hidden;
+        size_t begin, end;
         group_key_range(task, &begin, &end);
-    const size_t first = attn_min_size(attn_max_size(block->key, begin), block->key + block->keys);
-    const size_t last = attn_max_size(attn_min_size(block->key + block->keys, end), first);
-    const size_t keys = last - first;
-    if (keys > 0) {
-        F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : (REAL)task->call->scale);
-        F(multiply_keys)(&tiles, first, keys);
-        F(finish_scores)(&tiles, block->stage, first, keys, task->call->mask.count > 0);
+        begin = attn_max_size(begin, block->key);
+        end = attn_min_size(end, block->key + block->keys);
+        count = begin < end ? cut_block(task, begin, end - begin, pieces) : 0;
     }
-    for (size_t row = 0; row < tiles.M; row++) {
-        REAL *s = tiles.s + row * keys;
-        if (block->stage == ATTN_STAGE_WEIGHTS)
-            F(weigh_row)
-        (&tiles, s, keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
-        F(place_row)(block, first - block->key, keys, s, (REAL *)block->out + row * block->keys);
-    }
+    for (size_t n = 0; n < count; n++)
+        F(map_piece)(&tiles, block, &pieces[n]);
 }
 
 #undef F
