@@ -276,11 +276,11 @@ START_TEST(every_length_of_keys) {
 }
 END_TEST
 
-/* Around the rows of a task for each group size; 192 score rows are one task of `blas`. */
+/* Around the rows of a task for each group size; 256 score rows are one task of `blas`. */
 START_TEST(every_number_of_rows) {
     static const size_t groups[] = {1, 2, 4, 7};
     for (size_t g = 0; g < COUNT_OF(groups); g++) {
-        const size_t tile = 192 / groups[g];
+        const size_t tile = 256 / groups[g];
         const size_t rows[] = {1, 2, 3, 15, 16, 17, tile - 1, tile, tile + 1, 2 * tile + 1};
         for (size_t n = 0; n < COUNT_OF(rows); n++) {
             struct run_sizes sizes = sized(groups[g], rows[n], 19, 8, 3);
