@@ -311,12 +311,13 @@ static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_
                          const struct piece *piece) {
     F(multiply_keys)(tiles, piece);
     F(finish_scores)(tiles, block->stage, piece);
+    const REAL *const m = block->m, *const l = block->l;
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
         REAL *s = tiles->s + r * piece->keys;
-        if (block->stage == ATTN_STAGE_WEIGHTS)
-            F(weigh_row)
-            (tiles, s, piece->keys, ((const REAL *)block->m)[row], ((const REAL *)block->l)[row]);
+        if (block->stage == ATTN_STAGE_WEIGHTS) {
+            F(weigh_row)(tiles, s, piece->keys, m[row], l[row]);
+        }
         memcpy((REAL *)block->out + row * block->keys + (piece->key - block->key), s,
                piece->keys * sizeof *s);
     }

@@ -108,7 +108,7 @@ static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
     for (size_t at = 0; at < n; at += 64) {
         const uint64_t word = bits[at / 64];
         const size_t rest = n - at < 64 ? n - at : 64;
-        if (word == UINT64_MAX >> (64 - rest))
+        if (word == (rest == 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1))
             continue;
         for (size_t bit = 0; bit < rest; bit++)
             row[at + bit] = word >> bit & 1 ? row[at + bit] : -(REAL)INFINITY;

@@ -107,7 +107,7 @@ static inline float_vector softcap_float(float_vector x, float cap) {
 }
 
 static inline double_vector softcap_double(double_vector x, double cap) {
-    double_vector result;
+    double_vector result = x;
     for (size_t lane = 0; lane < sizeof x / sizeof(double); lane++)
         result[lane] = cap * tanh(x[lane] / cap);
     return result;
