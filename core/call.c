@@ -87,6 +87,11 @@ static enum attn_status resolve_map(struct attn_call *call, const struct attn_re
                              call->Hq, (long long)head);
     }
     const bool chosen = map->heads.values != NULL;
+    if (chosen && call->q_rank == 2 && map->heads.count != 1)
+        return attn_fail(error, ATTN_BAD_VALUE, "/weights/heads",
+                         "Rank-2 inputs have one head, whose map has no axis for heads; leave "
+                         "heads out or give [0], not %zu entries.",
+                         map->heads.count);
     call->map_heads = chosen ? map->heads.values : NULL;
     call->map_head_count = chosen ? map->heads.count : call->Hq;
     return ATTN_OK;
