@@ -15,9 +15,14 @@ static inline int64_t clock_now(void) {
     return (int64_t)now.tv_sec * CLOCK_SECOND + now.tv_nsec;
 }
 
-/* `ms` milliseconds after `start`; never when ms is 0. */
+/* `ms` milliseconds after `start`; never when ms is 0 or lies beyond the clock's range. */
 static inline int64_t clock_deadline(int64_t start, uint64_t ms) {
-    return ms == 0 ? 0 : start + (int64_t)ms * CLOCK_MS;
+    int64_t span;
+    int64_t deadline;
+    if (__builtin_mul_overflow(ms, CLOCK_MS, &span) ||
+        __builtin_add_overflow(start, span, &deadline))
+        return 0;
+    return ms == 0 ? 0 : deadline;
 }
 
 /* The earlier of two deadlines. */

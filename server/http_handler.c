@@ -100,6 +100,7 @@ static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connecti
                                  struct exchange *exchange) {
     struct http_peer *peer = peer_of(connection);
     atomic_store(&peer->deadline, 0);
+    atomic_store(&peer->receiving, false);
     MHD_suspend_connection(connection);
     http_warden_sleep(thread->server->warden, peer, exchange);
     exchange_sleep(exchange);
@@ -109,6 +110,7 @@ static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connecti
 static enum MHD_Result send_answer(struct http_thread *thread, struct MHD_Connection *connection,
                                    struct exchange *exchange) {
     set_deadline(connection, thread->server->options.send_timeout_ms);
+    atomic_store(&peer_of(connection)->receiving, false);
     return http_answer(connection, exchange) ? MHD_YES : MHD_NO;
 }
 
@@ -162,6 +164,7 @@ static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *c
     if (exchange->state == EXCHANGE_READY)
         return send_answer(thread, connection, exchange);
     set_deadline(connection, thread->server->options.body_timeout_ms);
+    atomic_store(&peer_of(connection)->receiving, true);
     return exchange->state == EXCHANGE_REFUSED ? refuse(thread, connection, exchange) : MHD_YES;
 }
 
@@ -205,6 +208,8 @@ void http_completed(void *context, struct MHD_Connection *connection, void **req
     struct exchange *exchange = *request;
     const struct http_options *options = &thread->server->options;
     set_deadline(connection, options->idle_timeout_ms + options->header_timeout_ms);
+    if (peer_of(connection) != NULL)
+        atomic_store(&peer_of(connection)->receiving, true);
     if (exchange == NULL)
         return;
     *request = NULL;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +40,14 @@ static int poll_descriptor(struct MHD_Daemon *daemon) {
     return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 }
 
+/* Bounded even on an idle daemon: after its connection limit or a lack of descriptors,
+   libmicrohttpd takes up listening again only when it is run, and no event says so. */
 static int poll_timeout(struct MHD_Daemon *daemon) {
+    enum { LONGEST_MS = 100 };
     MHD_UNSIGNED_LONG_LONG timeout;
-    if (MHD_get_timeout(daemon, &timeout) != MHD_YES)
-        return -1;
-    return timeout > INT_MAX ? INT_MAX : (int)timeout;
+    if (MHD_get_timeout(daemon, &timeout) != MHD_YES || timeout > LONGEST_MS)
+        return LONGEST_MS;
+    return (int)timeout;
 }
 
 static void wake_thread(const struct http_thread *thread) {

@@ -14,6 +14,8 @@
 
 enum {
     TICK_MS = 25,
+    ENDED_TICKS = 8,  /* between two looks for clients that have ended their side */
+    ENDED_LOOKS = 3,  /* so many in a row: by then an I/O thread has taken what it had read */
     LINGER_ROOM = 64, /* connections that may linger at once; more are closed at once */
     LINGER_SECONDS = 5,
     LINGER_READS = 64 /* of LINGER_BYTES each, per tick and connection */
@@ -40,6 +42,7 @@ struct http_warden {
     bool stopping;
     struct http_peer *first;
     size_t sleepers;
+    unsigned tick;
     struct lingerer lingerers[LINGER_ROOM];
     size_t lingerer_count;
     /* The thread's own. */
@@ -79,6 +82,25 @@ static bool make_room(struct http_warden *warden) {
 static void cut(struct http_peer *peer) {
     atomic_store(&peer->deadline, 0);
     shutdown(peer->fd, SHUT_RDWR);
+}
+
+/* True when the client has sent its end and nothing is left to read before it. */
+static bool has_ended(int fd) {
+    char next;
+    return recv(fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Cuts connections on which no more of an awaited request can come; under the lock. A client that
+   ends its side after a whole request is answered: then nothing is awaited. */
+static void cut_ended(struct http_warden *warden) {
+    if (++warden->tick % ENDED_TICKS != 0)
+        return;
+    for (struct http_peer *peer = warden->first; peer != NULL; peer = peer->next) {
+        const bool ended = atomic_load(&peer->receiving) && has_ended(peer->fd);
+        peer->ended_looks = ended ? peer->ended_looks + 1 : 0;
+        if (peer->ended_looks == ENDED_LOOKS)
+            cut(peer);
+    }
 }
 
 /* Cuts late connections and lists the sleeping requests; under the lock, under which a listed
@@ -147,6 +169,7 @@ static void *run(void *argument) {
         const int64_t now = clock_now();
         const size_t count = look(warden, now);
         find_gone(warden, count);
+        cut_ended(warden);
         serve_lingerers(warden, now);
         pthread_mutex_unlock(&warden->lock);
         wake_found(warden, count);
@@ -204,6 +227,7 @@ struct http_peer *http_warden_add(struct http_warden *warden, int fd) {
     if (peer == NULL)
         return NULL;
     peer->fd = fd;
+    atomic_store(&peer->receiving, true);
     pthread_mutex_lock(&warden->lock);
     peer->next = warden->first;
     if (peer->next != NULL)

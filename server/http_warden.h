@@ -3,7 +3,9 @@
  * The warden: one thread that looks at every connection some forty times a second. It cuts
  * connections whose transport deadline (head, body, answer) has passed - totals, for a timeout of
  * inactivity alone is outlived by a trickle - and wakes sleeping requests whose call is late, whose
- * turn does not come, or whose client has gone.
+ * turn does not come, or whose client has gone. It also cuts connections whose client has ended its
+ * side in the middle of a request: when that end arrives together with data, libmicrohttpd 0.9.75
+ * does not see it, and would keep the connection and its part of the budget until the deadline.
  */
 #ifndef SERVER_HTTP_WARDEN_H
 #define SERVER_HTTP_WARDEN_H
@@ -23,6 +25,8 @@ struct http_peer {
     bool may_linger;               /* the client may still be sending when it is closed */
     int64_t head_began;            /* when the current request's first line was there */
     atomic_int_least64_t deadline; /* of transport; 0: none */
+    atomic_bool receiving;         /* a head or body is awaited, or part of it is there */
+    unsigned ended_looks;          /* the warden's: looks at which the client had sent its end */
     struct exchange *sleeping;     /* under the warden's lock */
     struct http_peer *next, *previous;
 };

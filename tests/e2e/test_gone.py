@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that end in the middle of a request, and connections beyond the limit: what they held
+is free at once, long before any deadline.
+"""
+import socket
+
+import pytest
+from support import raw
+from support.daemon import Daemon
+
+CHUNKED = (b"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
+           b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+ENDED = {"in the head": b"POST /v1/attention HTTP/1.1\r\nHo",
+         "in a body": raw.post(b'{"q":', length=5000000),
+         "in a chunk": CHUNKED}
+CLIENTS = 40
+
+
+def others(daemon):
+    """Connections, requests and bytes beside those of the question itself."""
+    values = raw.samples(daemon.client)
+    return (values["attention_http_connections"] - 1,
+            values["attention_http_requests_in_flight"] - 1, values["attention_in_flight_bytes"])
+
+
+@pytest.mark.parametrize("where", ENDED)
+def test_an_end_that_comes_with_data_is_seen(where, daemon):
+    for _ in range(CLIENTS):
+        with socket.create_connection(("127.0.0.1", daemon.port)) as client:
+            client.sendall(ENDED[where])
+    raw.until(lambda: others(daemon) == (0, 0, 0), 8)
+
+
+def test_an_end_after_a_whole_request_is_no_end(daemon):
+    for _ in range(CLIENTS):
+        with raw.Connection(daemon.port) as connection:
+            connection.send(raw.post())
+            connection.socket.shutdown(socket.SHUT_WR)
+            assert connection.answer().status == 200
+
+
+def test_a_pause_in_a_body_is_no_end(daemon):
+    request = raw.post()
+    with raw.Connection(daemon.port) as connection:
+        connection.send(request[:-5])
+        with pytest.raises(TimeoutError):
+            connection.socket.settimeout(1.5)
+            connection.answer()
+        connection.socket.settimeout(20)
+        connection.send(request[-5:])
+        assert connection.answer().status == 200
+
+
+def test_connections_beyond_the_limit_do_not_stop_it():
+    with Daemon("--max-connections", "64") as daemon:
+        for _ in range(4):
+            connections = [raw.Connection(daemon.port, 2) for _ in range(70)]
+            for connection in connections:
+                connection.send(raw.get())
+            assert connections[0].answer().status == 200
+            for connection in connections:
+                connection.socket.close()
+            with raw.Connection(daemon.port, 5) as again:
+                assert again.ask(raw.get()).status == 200
+
+
+@pytest.mark.parametrize("ms", [9223372036855, 2**63 - 1])
+def test_a_deadline_beyond_the_clock_is_never(ms, daemon):
+    with raw.Connection(daemon.port) as connection:
+        body = raw.BODY[:-1] + b',"timeout_ms":%d}' % ms
+        assert connection.ask(raw.post(body)).status == 200
