@@ -60,17 +60,37 @@ enum attn_status options_apply(struct options *options) {
     return status;
 }
 
-/* The request's tensor called what `value` says. */
-static enum attn_status find_tensor(struct options *options, struct json_value value,
-                                    enum json_tensor_role role, const char *pointer,
-                                    struct attn_tensor *out) {
-    const char *const name = json_string_value(value.node);
+static enum attn_status no_memory(struct options *options) {
+    return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
+}
+
+/* Every mask node may name two tensors, and some options one. */
+enum { NAMED_MAX = 2 * ATTN_MASK_MAX_NODES + OPTIONS_MAX };
+
+/* What was looked up under this name before, or NULL. */
+static struct options_named *recall(const struct options *options, const char *name,
+                                    enum json_tensor_role role) {
+    for (size_t i = 0; i < options->named_count; i++)
+        if (options->named[i].role == role && strcmp(options->named[i].name, name) == 0)
+            return &options->named[i];
+    return NULL;
+}
+
+static struct options_named *remember(struct options *options, const char *name,
+                                      enum json_tensor_role role) {
+    if (options->named == NULL)
+        options->named =
+            storage_take_array(options->reader.storage, NAMED_MAX, sizeof *options->named);
+    if (options->named == NULL || options->named_count == NAMED_MAX)
+        return NULL;
+    struct options_named *const named = &options->named[options->named_count];
+    *named = (struct options_named){.name = name, .role = role, .tensor = attn_tensor_none()};
+    return named;
+}
+
+static enum attn_status refuse_name(struct options *options, const char *name,
+                                    const char *pointer) {
     char shown[64];
-    bool found;
-    const enum attn_status status =
-        options->tensors.find(options->tensors.closure, name, role, out, &found);
-    if (status != ATTN_OK || found)
-        return status;
     const bool of_mask = strncmp(pointer, "/mask", 5) == 0;
     return attn_fail(options->reader.error, of_mask ? ATTN_BAD_MASK : ATTN_BAD_VALUE,
                      options->tensors.names_are_places ? name : pointer,
@@ -79,12 +99,36 @@ static enum attn_status find_tensor(struct options *options, struct json_value v
                      json_snippet(name, strlen(name), 0, shown, sizeof shown));
 }
 
+/* The request's tensor called what `value` says. */
+static enum attn_status find_tensor(struct options *options, struct json_value value,
+                                    enum json_tensor_role role, const char *pointer,
+                                    struct options_named **out) {
+    const char *const name = json_string_value(value.node);
+    *out = recall(options, name, role);
+    if (*out != NULL)
+        return ATTN_OK;
+    *out = remember(options, name, role);
+    if (*out == NULL)
+        return no_memory(options);
+    bool found;
+    const enum attn_status status =
+        options->tensors.find(options->tensors.closure, name, role, &(*out)->tensor, &found);
+    if (status == ATTN_OK && !found)
+        return refuse_name(options, name, pointer);
+    options->named_count += status == ATTN_OK;
+    return status;
+}
+
 enum attn_status options_tensor(struct options *options, struct json_value value,
                                 enum json_tensor_role role, const char *pointer,
                                 struct attn_tensor *out) {
-    if (json_value_kind(value) == JSON_KIND_TEXT)
-        return find_tensor(options, value, role, pointer, out);
-    return json_tensor_read(&options->reader, value, role, options->real, pointer, out, NULL);
+    struct options_named *named;
+    if (json_value_kind(value) != JSON_KIND_TEXT)
+        return json_tensor_read(&options->reader, value, role, options->real, pointer, out, NULL);
+    const enum attn_status status = find_tensor(options, value, role, pointer, &named);
+    if (status == ATTN_OK)
+        *out = named->tensor;
+    return status;
 }
 
 /* Whether a list option is written as a tensor: by name, or as an object. */
@@ -114,8 +158,11 @@ static enum attn_status list_tensor(struct options *options, struct json_value v
     return ATTN_OK;
 }
 
-static enum attn_status no_memory(struct options *options) {
-    return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
+/* The entry that list_tensor() has just looked up, when `value` is a name. */
+static struct options_named *named_of(const struct options *options, struct json_value value,
+                                      enum json_tensor_role role) {
+    const char *const name = json_string_value(value.node);
+    return name == NULL ? NULL : recall(options, name, role);
 }
 
 enum attn_status options_ints(struct options *options, struct json_value value, const char *pointer,
@@ -126,12 +173,19 @@ enum attn_status options_ints(struct options *options, struct json_value value, 
     const enum attn_status status = list_tensor(options, value, JSON_TENSOR_MASK, pointer, &tensor);
     if (status != ATTN_OK)
         return status;
+    struct options_named *const named = named_of(options, value, JSON_TENSOR_MASK);
+    if (named != NULL && named->ints != NULL) {
+        *out = (struct attn_int_list){named->ints, tensor.shape[0]};
+        return ATTN_OK;
+    }
     int64_t *const values =
         storage_take_array(options->reader.storage, tensor.shape[0], sizeof *values);
     if (values == NULL)
         return no_memory(options);
     for (size_t i = 0; i < tensor.shape[0]; i++)
         values[i] = attn_tensor_int_at(&tensor, (ptrdiff_t)i);
+    if (named != NULL)
+        named->ints = values;
     *out = (struct attn_int_list){values, tensor.shape[0]};
     return ATTN_OK;
 }

@@ -15,6 +15,15 @@
 
 enum { OPTIONS_MAX = 48 };
 
+/* A tensor that was looked up by name, and the list made of it: every later mention is this one,
+   so that naming a tensor often costs no memory. */
+struct options_named {
+    const char *name; /* borrowed from the document */
+    enum json_tensor_role role;
+    struct attn_tensor tensor;
+    const int64_t *ints; /* as a list, once asked for */
+};
+
 /* Looks up a tensor by its name in the request; *found false when there is none. */
 struct options_tensors {
     enum attn_status (*find)(void *closure, const char *name, enum json_tensor_role role,
@@ -27,6 +36,8 @@ struct options {
     struct codec_request *request;
     struct json_reader reader;
     struct options_tensors tensors;
+    struct options_named *named; /* in the reader's storage */
+    size_t named_count;
     enum attn_dtype real; /* of tensors without dtype, once precision is known */
     struct json_value given[OPTIONS_MAX];
     struct json_document *query; /* one document per option of the query string; owned */

@@ -103,6 +103,23 @@ static const struct refusal REFUSALS[] = {
     {MASK("{\"type\":\"allow\",\"tensor\":\"nowhere\"}"), ATTN_BAD_MASK, "/mask/tensor", "nowhere"},
 };
 
+/* However often a tensor is named, it is decoded once. */
+START_TEST(a_name_is_one_tensor) {
+    struct codec_request request =
+        decoded_json("{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],\"n\":[2,1],\"t\":[[0,1]],\"mask\":["
+                     "{\"type\":\"allow\",\"tensor\":\"t\"},{\"type\":\"hide\",\"tensor\":\"t\"},"
+                     "{\"type\":\"prefix\",\"length\":\"n\"},{\"type\":\"padding\","
+                     "\"kv_lengths\":\"n\",\"q_lengths\":\"n\"}]}");
+    const struct attn_mask_node *const nodes = request.attention.mask.nodes;
+    ck_assert(attn_tensor_int_at(&nodes[0].tensor, 1) == 1 && nodes[0].tensor.rank == 2);
+    ck_assert_ptr_eq(nodes[0].tensor.data, nodes[1].tensor.data);
+    ck_assert(nodes[2].lengths.count == 2 && nodes[2].lengths.values[0] == 2);
+    ck_assert_ptr_eq(nodes[2].lengths.values, nodes[3].kv_lengths.values);
+    ck_assert_ptr_eq(nodes[2].lengths.values, nodes[3].q_lengths.values);
+    codec_request_close(&request);
+}
+END_TEST
+
 START_TEST(refuses_masks) {
     const struct exchange_under_test exchange = decode_json(REFUSALS[_i].body);
     check_refused(&exchange, &REFUSALS[_i]);
@@ -150,6 +167,7 @@ static Suite *options_mask_suite(void) {
     TCase *const tests = tcase_create("mask");
     tcase_add_loop_test(tests, programs_are_postfix, 0, COUNT(PROGRAMS));
     tcase_add_test(tests, members_arrive);
+    tcase_add_test(tests, a_name_is_one_tensor);
     tcase_add_loop_test(tests, refuses_masks, 0, COUNT(REFUSALS));
     tcase_add_test(tests, nodes_are_capped);
     tcase_add_test(tests, depth_is_capped);
