@@ -157,7 +157,8 @@ load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requ
 bench: ## build the benchmarks and run them in order (BENCH='numbers kernels' for some)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
 	+@$(parallel) $(BENCHES) $(DAEMON)
-	@for b in $(if $(BENCH),$(BENCH:%=$(BUILD)/bench/%),$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
+	@missed=0; for b in $(if $(BENCH),$(BENCH:%=$(BUILD)/bench/%),$(BENCHES)); do \
+		echo "== $$b"; $$b || missed=1; done; exit $$missed
 
 # ---- linking ----
 $(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)

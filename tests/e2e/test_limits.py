@@ -145,6 +145,17 @@ def test_a_body_waits_for_bytes():
         rest(daemon)
 
 
+def test_what_can_never_fit_is_not_to_be_tried_again():
+    """The map's text needs more than the whole budget, though its numbers are within the limit."""
+    empty = {"shape": [500, 0], "data": []}
+    body = json.dumps({"q": empty, "k": empty, "v": empty, "weights": True, "encoding": "nested"})
+    with Daemon("--memory-budget", "4MiB", "--max-result", "1MiB") as daemon, \
+            raw.Connection(daemon.port) as connection:
+        answer = connection.ask(raw.post(body.encode()))
+        settled(answer, 413, "result-too-large")
+        assert "retry-after" not in answer.headers
+
+
 def test_a_client_may_leave_the_line_for_bytes():
     budget = ("--memory-budget", "12MiB", "--max-body", "8MiB", "--json-max-body", "4MiB",
               "--max-result", "8MiB", "--queue-timeout", "500ms")

@@ -7,13 +7,23 @@
  */
 #include "tests/unit/core/executor_cases.h"
 
-/* Two tiles of keys in every kernel's grid and a part of one; three heads share a key/value head.
+/*
+ * Two tiles of keys in every kernel's grid and a part of one, and more score rows than a task has.
+ * Once with six heads that share a key/value head, and once with a head of its own, for which
+ * kernels cut what is partly hidden more finely.
  */
-static const struct run_sizes SIZES = {
-    .B = 1, .Hq = 6, .Hkv = 1, .Tq = 35, .Tk = 300, .D = 8, .Dv = 5};
+static struct run_sizes sizes;
+
+static void six_heads(void) {
+    sizes = (struct run_sizes){.B = 1, .Hq = 6, .Hkv = 1, .Tq = 50, .Tk = 300, .D = 8, .Dv = 5};
+}
+
+static void one_head(void) {
+    sizes = (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 300, .Tk = 300, .D = 8, .Dv = 5};
+}
 
 static struct run run, clean;
-static unsigned char allowed[6 * 35 * 300];
+static unsigned char allowed[300 * 300];
 
 static void with_causal_mask(struct attn_mask_node *node) {
     *node = (struct attn_mask_node)CAUSAL(BOTTOM_RIGHT);
@@ -36,7 +46,8 @@ static void with_scattered_mask(struct attn_mask_node *node) {
         allowed[e] = e / 300 % 9 != 0 && (e + e / 300) % 4 == 0;
     *node = (struct attn_mask_node){
         .kind = ATTN_MASK_ALLOW,
-        .tensor = attn_tensor_view(allowed, ATTN_BOOL, 4, (const size_t[]){1, 6, 35, 300}),
+        .tensor = attn_tensor_view(allowed, ATTN_BOOL, 4,
+                                   (const size_t[]){1, sizes.Hq, sizes.Tq, sizes.Tk}),
         .pointer = "/mask"};
 }
 
@@ -45,9 +56,9 @@ static void (*const MASKS[])(struct attn_mask_node *node) = {
 
 enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
 
-static void open_sized(struct run *opened, size_t kernel, struct run_sizes sizes) {
+static void open_sized(struct run *opened, size_t kernel, struct run_sizes chosen) {
     static const int64_t offset = 0;
-    run_open(opened, ATTN_FLOAT32, RUN_BHTD, sizes);
+    run_open(opened, ATTN_FLOAT32, RUN_BHTD, chosen);
     opened->request.kernel = kernel_name(kernel);
     opened->request.returns = RUN_EVERYTHING;
     opened->request.q_offset = (struct attn_int_list){&offset, 1};
@@ -55,7 +66,7 @@ static void open_sized(struct run *opened, size_t kernel, struct run_sizes sizes
 
 static void open_masked(struct run *opened, struct attn_mask_node *node, size_t kernel,
                         size_t which) {
-    open_sized(opened, kernel, SIZES);
+    open_sized(opened, kernel, sizes);
     MASKS[which](node);
     opened->request.mask = (struct attn_mask){node, 1};
     if (node->align != ATTN_ALIGN_NONE)
@@ -94,10 +105,10 @@ static void expect_same_bits(void) {
 }
 
 /* Rows of [Hq,Tq], and whether one sees key j. */
-static const size_t ROWS = 6 * 35;
+enum { ROWS = 300 }; /* of either size: Hq * Tq */
 
 static bool sees(size_t row, size_t j) {
-    return answer(&clean, ATTN_RESULT_SCORES, row * SIZES.Tk + j) != -INFINITY;
+    return answer(&clean, ATTN_RESULT_SCORES, row * sizes.Tk + j) != -INFINITY;
 }
 
 /* Keys in the first, a middle and the last tile; seen by many rows, by some and by none. */
@@ -107,8 +118,8 @@ static const float NON_FINITE[] = {NAN, INFINITY, -INFINITY};
 /* One element of V: it reaches one column of the rows that see it, and no other bit anywhere. */
 static void expect_value_reaches(size_t j, size_t column, float value) {
     for (size_t row = 0; row < ROWS; row++)
-        for (size_t d = 0; d < SIZES.Dv; d++) {
-            const size_t at = row * SIZES.Dv + d;
+        for (size_t d = 0; d < sizes.Dv; d++) {
+            const size_t at = row * sizes.Dv + d;
             const float got = answer(&run, ATTN_RESULT_OUTPUT, at);
             const bool reached = d == column && sees(row, j);
             if (reached ? !(isnan(value) ? isnan(got) : got == value)
@@ -124,11 +135,11 @@ START_TEST(values_reach_exactly_what_sees_them) {
     open_both((size_t)_i / MASK_COUNT, (size_t)_i % MASK_COUNT);
     run_all(&clean);
     for (size_t n = 0; n < COUNT_OF(KEYS); n++) {
-        float *element = operand(&run, 2) + KEYS[n] * SIZES.Dv + n % SIZES.Dv;
+        float *element = operand(&run, 2) + KEYS[n] * sizes.Dv + n % sizes.Dv;
         const float before = *element;
         *element = NON_FINITE[n % 3];
         run_all(&run);
-        expect_value_reaches(KEYS[n], n % SIZES.Dv, *element);
+        expect_value_reaches(KEYS[n], n % sizes.Dv, *element);
         *element = before;
         run_reset(&run);
     }
@@ -140,15 +151,15 @@ END_TEST
 static void expect_key_reaches(size_t j) {
     for (size_t row = 0; row < ROWS; row++) {
         const bool spoiled = sees(row, j);
-        if (!spoiled && !(same_bits(ATTN_RESULT_OUTPUT, row * SIZES.Dv, SIZES.Dv) &&
-                          same_bits(ATTN_RESULT_WEIGHTS, row * SIZES.Tk, SIZES.Tk) &&
-                          same_bits(ATTN_RESULT_SCORES, row * SIZES.Tk, SIZES.Tk) &&
+        if (!spoiled && !(same_bits(ATTN_RESULT_OUTPUT, row * sizes.Dv, sizes.Dv) &&
+                          same_bits(ATTN_RESULT_WEIGHTS, row * sizes.Tk, sizes.Tk) &&
+                          same_bits(ATTN_RESULT_SCORES, row * sizes.Tk, sizes.Tk) &&
                           same_bits(ATTN_RESULT_LSE, row, 1)))
             ck_abort_msg("K[%zu] changes row %zu, which does not see it", j, row);
-        for (size_t d = 0; d < SIZES.Dv && spoiled; d++)
-            ck_assert(isnan(answer(&run, ATTN_RESULT_OUTPUT, row * SIZES.Dv + d)));
-        for (size_t key = 0; key < SIZES.Tk && spoiled; key++) {
-            const float weight = answer(&run, ATTN_RESULT_WEIGHTS, row * SIZES.Tk + key);
+        for (size_t d = 0; d < sizes.Dv && spoiled; d++)
+            ck_assert(isnan(answer(&run, ATTN_RESULT_OUTPUT, row * sizes.Dv + d)));
+        for (size_t key = 0; key < sizes.Tk && spoiled; key++) {
+            const float weight = answer(&run, ATTN_RESULT_WEIGHTS, row * sizes.Tk + key);
             ck_assert(sees(row, key) ? isnan(weight) : weight == 0);
         }
         ck_assert(!spoiled || isnan(answer(&run, ATTN_RESULT_LSE, row)));
@@ -159,7 +170,7 @@ START_TEST(a_nan_score_spoils_exactly_its_row) {
     open_both((size_t)_i / MASK_COUNT, (size_t)_i % MASK_COUNT);
     run_all(&clean);
     for (size_t n = 0; n < COUNT_OF(KEYS); n++) {
-        float *element = operand(&run, 1) + KEYS[n] * SIZES.D + n % SIZES.D;
+        float *element = operand(&run, 1) + KEYS[n] * sizes.D + n % sizes.D;
         const float before = *element;
         *element = NAN;
         run_all(&run);
@@ -176,14 +187,14 @@ START_TEST(an_infinite_score_spoils_or_hides) {
     static const size_t j = 257;
     open_both((size_t)_i / MASK_COUNT, (size_t)_i % MASK_COUNT);
     run_all(&clean);
-    operand(&run, 1)[j * SIZES.D + 3] = INFINITY;
+    operand(&run, 1)[j * sizes.D + 3] = INFINITY;
     run_all(&run);
     for (size_t row = 0; row < ROWS; row++) {
-        const float score = answer(&run, ATTN_RESULT_SCORES, row * SIZES.Tk + j);
-        const float weight = answer(&run, ATTN_RESULT_WEIGHTS, row * SIZES.Tk + j);
+        const float score = answer(&run, ATTN_RESULT_SCORES, row * sizes.Tk + j);
+        const float weight = answer(&run, ATTN_RESULT_WEIGHTS, row * sizes.Tk + j);
         const float lse = answer(&run, ATTN_RESULT_LSE, row);
-        for (size_t d = 0; d < SIZES.Dv; d++) {
-            const float got = answer(&run, ATTN_RESULT_OUTPUT, row * SIZES.Dv + d);
+        for (size_t d = 0; d < sizes.Dv; d++) {
+            const float got = answer(&run, ATTN_RESULT_OUTPUT, row * sizes.Dv + d);
             ck_assert(score == INFINITY ? isnan(got) : isfinite(got) != 0);
         }
         if (score == INFINITY)
@@ -199,9 +210,9 @@ END_TEST
 START_TEST(what_nobody_sees_changes_nothing) {
     open_both((size_t)_i / 3, 2);
     run_all(&clean);
-    for (size_t e = 170 * SIZES.D; e < 300 * SIZES.D; e++)
+    for (size_t e = 170 * sizes.D; e < 300 * sizes.D; e++)
         operand(&run, 1)[e] = NON_FINITE[(e + (size_t)_i) % 3];
-    for (size_t e = 170 * SIZES.Dv; e < 300 * SIZES.Dv; e++)
+    for (size_t e = 170 * sizes.Dv; e < 300 * sizes.Dv; e++)
         operand(&run, 2)[e] = NON_FINITE[(e + (size_t)_i) % 3];
     run_all(&run);
     expect_same_bits();
@@ -215,7 +226,7 @@ START_TEST(rows_that_see_nothing_are_zeros) {
     static const int64_t length = 0;
     nothing = (struct attn_mask_node){
         .kind = ATTN_MASK_PADDING, .kv_lengths = {&length, 1}, .pointer = "/mask"};
-    open_sized(&run, (size_t)_i, SIZES);
+    open_sized(&run, (size_t)_i, sizes);
     run.request.mask = (struct attn_mask){&nothing, 1};
     run_all(&run);
     for (size_t n = 0; n < run_count(&run, ATTN_RESULT_OUTPUT); n++)
@@ -256,7 +267,7 @@ END_TEST
 
 START_TEST(a_cancelled_task_computes_nothing) {
     static const atomic_bool cancelled = true;
-    open_sized(&run, (size_t)_i, SIZES);
+    open_sized(&run, (size_t)_i, sizes);
     run_plan(&run);
     void *workspace = NULL;
     ck_assert_int_eq(posix_memalign(&workspace, 64, run.plan.workspace_bytes), 0);
@@ -305,13 +316,14 @@ START_TEST(what_hides_nothing_changes_no_bit) {
         {.kind = ATTN_MASK_WINDOW, .left = 300, .right = 300, .pointer = "/mask"},
         {.kind = ATTN_MASK_PADDING, .kv_lengths = {&length, 1}, .pointer = "/mask"},
         {.kind = ATTN_MASK_ALLOW,
-         .tensor = attn_tensor_view(allowed, ATTN_BOOL, 4, (const size_t[]){1, 6, 35, 300}),
+         .tensor = attn_tensor_view(allowed, ATTN_BOOL, 4,
+                                    (const size_t[]){1, sizes.Hq, sizes.Tq, sizes.Tk}),
          .pointer = "/mask"}};
     memset(allowed, 1, sizeof allowed);
-    open_sized(&clean, (size_t)_i, SIZES);
+    open_sized(&clean, (size_t)_i, sizes);
     run_all(&clean);
     for (size_t n = 0; n < COUNT_OF(nodes); n++) {
-        open_sized(&run, (size_t)_i, SIZES);
+        open_sized(&run, (size_t)_i, sizes);
         run.request.mask = (struct attn_mask){&nodes[n], 1};
         run_all(&run);
         expect_same_bits();
@@ -336,26 +348,26 @@ static bool is_same_weight(double got, double weight) {
  * map from products that round otherwise would show in a row's sum.
  */
 START_TEST(the_map_is_what_the_output_was_made_of) {
-    struct run_sizes sizes = SIZES;
+    struct run_sizes square = sizes;
     static struct attn_mask_node node;
-    sizes.Dv = sizes.Tk;
-    sizes.D = 59;
+    square.Dv = square.Tk;
+    square.D = 59;
     open_masked(&run, &node, (size_t)_i / MASK_COUNT, (size_t)_i % MASK_COUNT);
     run_close(&run);
     const struct attn_request request = run.request;
-    open_sized(&run, (size_t)_i / MASK_COUNT, sizes);
+    open_sized(&run, (size_t)_i / MASK_COUNT, square);
     run.request.mask = request.mask;
     run.request.q_offset = request.q_offset;
     run.request.scale_given = true;
     run.request.scale = 6;
-    for (size_t e = 0; e < sizes.Hkv * sizes.Tk * sizes.Dv; e++)
-        operand(&run, 2)[e] = e / sizes.Dv % sizes.Tk == e % sizes.Dv;
+    for (size_t e = 0; e < square.Hkv * square.Tk * square.Dv; e++)
+        operand(&run, 2)[e] = e / square.Dv % square.Tk == e % square.Dv;
     run_all(&run);
     for (size_t row = 0; row < ROWS; row++) {
         double sum = 0;
-        for (size_t j = 0; j < sizes.Tk; j++) {
-            const double weight = (double)answer(&run, ATTN_RESULT_WEIGHTS, row * sizes.Tk + j);
-            const double got = (double)answer(&run, ATTN_RESULT_OUTPUT, row * sizes.Tk + j);
+        for (size_t j = 0; j < square.Tk; j++) {
+            const double weight = (double)answer(&run, ATTN_RESULT_WEIGHTS, row * square.Tk + j);
+            const double got = (double)answer(&run, ATTN_RESULT_OUTPUT, row * square.Tk + j);
             if (!is_same_weight(got, weight))
                 ck_abort_msg("row %zu key %zu weighs %.9g, the output used %.9g", row, j, weight,
                              got);
@@ -368,26 +380,33 @@ START_TEST(the_map_is_what_the_output_was_made_of) {
 }
 END_TEST
 
+/* Every promise at one of the sizes. */
+static void add_promises(Suite *suite, const char *name, void (*choose_sizes)(void)) {
+    const int kernels = kernel_count();
+    TCase *promises = tcase_create(name);
+    tcase_set_timeout(promises, 120);
+    tcase_add_checked_fixture(promises, choose_sizes, NULL);
+    tcase_add_loop_test(promises, values_reach_exactly_what_sees_them, 0, kernels * MASK_COUNT);
+    tcase_add_loop_test(promises, a_nan_score_spoils_exactly_its_row, 0, kernels * MASK_COUNT);
+    tcase_add_loop_test(promises, an_infinite_score_spoils_or_hides, 0, kernels * MASK_COUNT);
+    tcase_add_loop_test(promises, what_nobody_sees_changes_nothing, 0, kernels * 3);
+    tcase_add_loop_test(promises, rows_that_see_nothing_are_zeros, 0, kernels);
+    tcase_add_loop_test(promises, memory_is_written_before_it_is_read, 0, kernels * MASK_COUNT);
+    tcase_add_loop_test(promises, a_cancelled_task_computes_nothing, 0, kernels);
+    tcase_add_loop_test(promises, what_hides_nothing_changes_no_bit, 0, kernels);
+    tcase_add_loop_test(promises, the_map_is_what_the_output_was_made_of, 0, kernels * MASK_COUNT);
+    suite_add_tcase(suite, promises);
+}
+
 static Suite *kernels_contract_suite(void) {
     Suite *suite = suite_create("kernels_contract");
     attn_start(); /* one thread in OpenBLAS, as in a process that serves */
-    const int kernels = kernel_count();
-    TCase *values = tcase_create("values that are not finite");
-    tcase_set_timeout(values, 120);
-    tcase_add_loop_test(values, values_reach_exactly_what_sees_them, 0, kernels * MASK_COUNT);
-    tcase_add_loop_test(values, a_nan_score_spoils_exactly_its_row, 0, kernels * MASK_COUNT);
-    tcase_add_loop_test(values, an_infinite_score_spoils_or_hides, 0, kernels * MASK_COUNT);
-    tcase_add_loop_test(values, what_nobody_sees_changes_nothing, 0, kernels * 3);
-    suite_add_tcase(suite, values);
-    TCase *tasks = tcase_create("tasks");
-    tcase_set_timeout(tasks, 120);
-    tcase_add_loop_test(tasks, rows_that_see_nothing_are_zeros, 0, kernels);
-    tcase_add_loop_test(tasks, memory_is_written_before_it_is_read, 0, kernels * MASK_COUNT);
-    tcase_add_loop_test(tasks, a_cancelled_task_computes_nothing, 0, kernels);
-    tcase_add_loop_test(tasks, a_causal_call_computes_half, 0, kernels);
-    tcase_add_loop_test(tasks, what_hides_nothing_changes_no_bit, 0, kernels);
-    tcase_add_loop_test(tasks, the_map_is_what_the_output_was_made_of, 0, kernels * MASK_COUNT);
-    suite_add_tcase(suite, tasks);
+    add_promises(suite, "six heads share a key/value head", six_heads);
+    add_promises(suite, "one head", one_head);
+    TCase *cost = tcase_create("cost");
+    tcase_set_timeout(cost, 120);
+    tcase_add_loop_test(cost, a_causal_call_computes_half, 0, kernel_count());
+    suite_add_tcase(suite, cost);
     return suite;
 }
 
