@@ -283,32 +283,6 @@ START_TEST(a_cancelled_task_computes_nothing) {
 }
 END_TEST
 
-/*
- * Half of a square lies under its diagonal; what a task takes beyond it, a triangle for each 64 of
- * its rows, is 64 / 2 / 1024 = 3 % of the square. The reference skips nothing.
- */
-START_TEST(a_causal_call_computes_half) {
-    static struct attn_mask_node causal;
-    const uint64_t all = (uint64_t)1024 * 1024;
-    open_sized(&run, (size_t)_i,
-               (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 1024, .Tk = 1024, .D = 1});
-    run.request.returns = ATTN_RETURN_LSE;
-    run_all(&run);
-    ck_assert_uint_eq(atomic_load(&run.result.scores_computed), all);
-    run_reset(&run);
-    causal = (struct attn_mask_node)CAUSAL(NONE);
-    run.request.mask = (struct attn_mask){&causal, 1};
-    run_all(&run);
-    const uint64_t computed = atomic_load(&run.result.scores_computed);
-    if (run.plan.kernel->accumulates_double)
-        ck_assert_uint_eq(computed, all);
-    else
-        ck_assert_msg(computed >= all / 2 && computed <= all * 55 / 100, "%ju of %ju computed",
-                      (uintmax_t)computed, (uintmax_t)all);
-    run_close(&run);
-}
-END_TEST
-
 /* Masks that hide nothing are no masks, to the bit. */
 START_TEST(what_hides_nothing_changes_no_bit) {
     static const int64_t length = 300;
@@ -403,10 +377,6 @@ static Suite *kernels_contract_suite(void) {
     attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     add_promises(suite, "six heads share a key/value head", six_heads);
     add_promises(suite, "one head", one_head);
-    TCase *cost = tcase_create("cost");
-    tcase_set_timeout(cost, 120);
-    tcase_add_loop_test(cost, a_causal_call_computes_half, 0, kernel_count());
-    suite_add_tcase(suite, cost);
     return suite;
 }
 

@@ -138,6 +138,33 @@ START_TEST(a_mask_costs_about_what_it_shows) {
 }
 END_TEST
 
+/*
+ * Half of a square lies under its diagonal; what a task takes beyond it, a triangle for each 64 of
+ * its rows, is 64 / 2 / 1024 = 3 % of the square. The reference skips nothing.
+ */
+START_TEST(a_causal_call_computes_half) {
+    static struct attn_mask_node causal;
+    const uint64_t all = (uint64_t)1024 * 1024;
+    run_open(&run, ATTN_FLOAT32, RUN_BHTD,
+             (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 1024, .Tk = 1024, .D = 1});
+    run.request.kernel = kernel_name((size_t)_i);
+    run.request.returns = ATTN_RETURN_LSE;
+    run_all(&run);
+    ck_assert_uint_eq(atomic_load(&run.result.scores_computed), all);
+    run_reset(&run);
+    causal = (struct attn_mask_node)CAUSAL(NONE);
+    run.request.mask = (struct attn_mask){&causal, 1};
+    run_all(&run);
+    const uint64_t computed = atomic_load(&run.result.scores_computed);
+    if (run.plan.kernel->accumulates_double)
+        ck_assert_uint_eq(computed, all);
+    else
+        ck_assert_msg(computed >= all / 2 && computed <= all * 55 / 100, "%ju of %ju computed",
+                      (uintmax_t)computed, (uintmax_t)all);
+    run_close(&run);
+}
+END_TEST
+
 static Suite *kernels_slices_suite(void) {
     Suite *suite = suite_create("kernels_slices");
     TCase *cases = tcase_create("masks that cut blocks");
@@ -146,6 +173,7 @@ static Suite *kernels_slices_suite(void) {
     tcase_add_loop_test(cases, every_stage_agrees_with_the_formula, 0, runs);
     tcase_add_loop_test(cases, a_nan_stays_where_it_is_seen, 0, runs);
     tcase_add_loop_test(cases, a_mask_costs_about_what_it_shows, 0, runs);
+    tcase_add_loop_test(cases, a_causal_call_computes_half, 0, kernel_count());
     suite_add_tcase(suite, cases);
     return suite;
 }
