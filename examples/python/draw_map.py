@@ -10,9 +10,10 @@ One head large, with its tokens and its weights above 0.1, and every head of the
 tokens' file names the head; a second argument names another. It takes one batch item, and no
 library.
 """
-import json
 import sys
 from html import escape
+
+import map_input
 
 RAMP = [(255, 255, 255), (222, 235, 247), (158, 202, 225), (66, 146, 198), (8, 81, 156),
         (8, 48, 107)]
@@ -77,7 +78,10 @@ def large(rows, tokens):
 def heaviest(rows, tokens):
     """Rings the largest weight between two different words, and says which it is."""
     words = [i for i, token in enumerate(tokens) if token.isalpha()]
-    weight, i, j = max((rows[i][j], i, j) for i in words for j in words if i != j)
+    pairs = [(rows[i][j], i, j) for i in words for j in words if i != j]
+    if not pairs:
+        return
+    weight, i, j = max(pairs)
     yield frame(LEFT + j * CELL, TOP + i * CELL, CELL, CELL, MARK, 2.5)
     yield text(LEFT, TOP + len(rows) * CELL + 26,
                f"“{tokens[i]}” gives {weight:.2f} of its attention to “{tokens[j]}”", 14, MARK)
@@ -115,12 +119,17 @@ def draw(heads, note, chosen):
 
 
 def main():
-    answer = json.load(sys.stdin)
-    if "weights" not in answer:
-        raise SystemExit(f"no map in this answer: {answer.get('detail', 'ask for weights')}")
-    with open(sys.argv[1]) as file:
-        note = json.load(file)
-    print("\n".join(draw(answer["weights"], note, int((sys.argv[2:] or [note["head"]])[0]))))
+    path, head = map_input.arguments(__doc__)
+    answer = map_input.read_answer()
+    note = map_input.read_note(path)
+    missing = [name for name in ("sentence", "model", "layer", "head") if name not in note]
+    if missing:
+        sys.exit(f'{path} has no "{missing[0]}", which the picture shows: give a file like '
+                 "examples/data/sentence.tokens.json")
+    heads = map_input.read_heads(answer, note["tokens"], path)
+    chosen = map_input.check_head(note["head"] if head is None else head, heads)
+    sys.stdout.reconfigure(encoding="utf-8")
+    print("\n".join(draw(heads, note, chosen)))
 
 
 if __name__ == "__main__":

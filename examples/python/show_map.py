@@ -7,23 +7,27 @@
 A row is a query, a column a key, a darker cell more weight; at the right the heaviest key.
 HEAD counts the heads in the answer, from 0. It takes one batch item, and no library.
 """
-import json
 import sys
 
-SHADES = " ·░▒▓█"
+import map_input
+
+SHADES, PLAIN_SHADES = " ·░▒▓█", " .:=*#"
 BLUE = [(247, 251, 255), (8, 48, 107)]
 
 
-def pick(weights, head):
-    """The [Tq,Tk] rows of one head, whatever leading axes the answer has."""
-    while isinstance(weights[0][0], list):
-        weights = weights[head if not isinstance(weights[0][0][0], list) else 0]
-    return weights
+def shades():
+    """The blocks, or plain signs where the terminal's encoding has none."""
+    try:
+        SHADES.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return PLAIN_SHADES
+    return SHADES
 
 
 def cell(share, colour):
     if not colour:
-        return SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] * 2
+        signs = shades()
+        return signs[min(int(share * len(signs)), len(signs) - 1)] * 2
     red, green, blue = (int(a + (b - a) * share) for a, b in zip(*BLUE))
     return f"\x1b[48;2;{red};{green};{blue}m  \x1b[0m"
 
@@ -37,22 +41,22 @@ def heading(tokens, width):
 
 def draw(rows, tokens, colour):
     width = max(map(len, tokens))
-    top = max(max(row) for row in rows) or 1.0
+    top = max(max(row) for row in rows)
+    top = top if top > 0 else 1.0  # scores instead of weights may all be negative
     heading(tokens, width)
     for token, row in zip(tokens, rows):
         heaviest = max(range(len(row)), key=row.__getitem__)
-        cells = "".join(cell(weight / top, colour) for weight in row)
+        cells = "".join(cell(max(weight / top, 0.0), colour) for weight in row)
         print(f"{token:>{width}} {cells}  {tokens[heaviest]} {row[heaviest]:.2f}")
 
 
 def main():
-    answer = json.load(sys.stdin)
-    if "weights" not in answer:
-        raise SystemExit(f"no map in this answer: {answer.get('detail', 'ask for weights')}")
-    with open(sys.argv[1]) as file:
-        tokens = json.load(file)["tokens"]
-    rows = pick(answer["weights"], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    draw(rows, tokens, sys.stdout.isatty())
+    path, head = map_input.arguments(__doc__)
+    answer = map_input.read_answer()
+    tokens = map_input.read_note(path)["tokens"]
+    heads = map_input.read_heads(answer, tokens, path)
+    sys.stdout.reconfigure(errors="replace")
+    draw(heads[map_input.check_head(head or 0, heads)], tokens, sys.stdout.isatty())
 
 
 if __name__ == "__main__":
