@@ -72,7 +72,7 @@ static enum attn_status check_deadline(struct attention_work *work) {
 static enum attn_status decode_and_plan(struct attention_work *work) {
     const struct exchange *exchange = work->exchange;
     const struct codec_input input = {exchange->body, exchange->body_length, exchange->query,
-                                      exchange->query_count};
+                                      exchange->query_count, &work->job.cancelled};
     struct attn_error *error = &work->error;
     enum attn_status status = work->in->decode(&input, &work->request, error);
     if (status == ATTN_OK && work->request.attention.kernel == NULL)

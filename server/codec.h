@@ -9,6 +9,8 @@
 #ifndef SERVER_CODEC_H
 #define SERVER_CODEC_H
 
+#include <stdatomic.h>
+
 #include "core/call.h"
 #include "core/result.h"
 #include "core/status.h"
@@ -27,6 +29,8 @@ struct codec_input {
     size_t length;
     const struct codec_query_option *query;
     size_t query_count;
+    /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
+    const atomic_bool *cancelled;
 };
 
 /* A decoded request. Its tensors borrow the body or own_memory behind `storage`. */

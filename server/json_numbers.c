@@ -20,6 +20,10 @@ size_t json_number_size(enum number_type type) {
     return sizes[type];
 }
 
+enum attn_status json_reader_cancelled(const struct json_reader *reader) {
+    return attn_fail(reader->error, ATTN_CANCELLED, "", "The call ended before it was read.");
+}
+
 enum attn_status json_value_array_text(const struct json_reader *reader, struct json_value value,
                                        struct json_array_text *out) {
     const struct json_cut *const cut = json_value_cut(value);
@@ -69,6 +73,8 @@ static enum attn_status refuse_type(const struct fault_place *at) {
 static enum attn_status refuse_number(const struct fault_place *at, enum number_result result) {
     struct attn_error *const error = at->reader->error;
     switch (result) {
+    case NUMBER_CANCELLED:
+        return json_reader_cancelled(at->reader);
     case NUMBER_TOO_LARGE:
         return attn_fail(error, ATTN_NUMBER_RANGE, at->pointer,
                          "Element %s, '%s', is beyond every number type (at byte %zu).",
@@ -127,8 +133,8 @@ enum attn_status json_value_numbers(const struct json_reader *reader, struct jso
                            "There is no memory for this tensor now.");
     } else {
         struct number_fault fault;
-        const enum number_result result =
-            number_array_parse(type, array.text, array.length, *out, array.room, shape, &fault);
+        const enum number_result result = number_array_parse_until(
+            reader->cancelled, type, array.text, array.length, *out, array.room, shape, &fault);
         if (result != NUMBER_OK)
             status = refuse_array(reader, pointer, what, &array, &fault, result);
     }

@@ -194,20 +194,49 @@ static enum attn_status read_data(const struct json_reader *reader, struct json_
     return ATTN_OK;
 }
 
+/* Characters between two looks at whether the reader was cancelled. */
+enum { BASE64_PIECE = 4 << 20 };
+
+/* As base64_decode(), piece by piece. Only the last one may end with padding. */
+static enum attn_status decode_pieces(const struct json_reader *reader, const char *text,
+                                      size_t length, char *bytes, const char *pointer,
+                                      size_t *size) {
+    size_t fault = 0;
+    *size = 0;
+    for (size_t at = 0, piece; at < length; at += piece) {
+        size_t some;
+        piece = length - at > BASE64_PIECE ? (size_t)BASE64_PIECE : length - at;
+        const bool is_last = at + piece == length;
+        if (reader->cancelled != NULL &&
+            atomic_load_explicit(reader->cancelled, memory_order_relaxed))
+            return json_reader_cancelled(reader);
+        bool valid = base64_decode(text + at, piece, bytes + *size, &some, &fault);
+        if (valid && !is_last && some != piece / 4 * 3) {
+            valid = false;
+            fault = (size_t)((const char *)memchr(text + at, '=', piece) - (text + at));
+        }
+        if (!valid)
+            return attn_fail(reader->error, ATTN_MALFORMED, pointer,
+                             "\"base64\" is not base64 at its character %zu: the standard "
+                             "alphabet with padding is expected, without white space.",
+                             at + fault);
+        *size += some;
+    }
+    return ATTN_OK;
+}
+
 static enum attn_status decode_base64(const struct json_reader *reader, const char *text,
                                       size_t length, const char *pointer, struct attn_tensor *out) {
-    size_t wanted = 0, size, fault;
+    size_t wanted = 0, size;
     char shape[96];
     attn_shape_text(out->rank, out->shape, shape, sizeof shape);
     attn_shape_bytes(out->dtype, out->rank, out->shape, &wanted);
     void *const bytes = storage_take(reader->storage, base64_decoded_room(length) + BASE64_SLACK);
     if (bytes == NULL)
         return attn_fail(reader->error, ATTN_NO_MEMORY, pointer, "There is no memory now.");
-    if (!base64_decode(text, length, bytes, &size, &fault))
-        return attn_fail(reader->error, ATTN_MALFORMED, pointer,
-                         "\"base64\" is not base64 at its character %zu: the standard alphabet "
-                         "with padding is expected, without white space.",
-                         fault);
+    const enum attn_status status = decode_pieces(reader, text, length, bytes, pointer, &size);
+    if (status != ATTN_OK)
+        return status;
     if (size != wanted)
         return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
                          "The shape %s of %s needs %zu bytes, but \"base64\" holds %zu.", shape,

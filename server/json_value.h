@@ -17,7 +17,11 @@
 struct json_reader {
     struct storage *storage;
     struct attn_error *error;
+    const atomic_bool *cancelled; /* NULL: never; see codec_input */
 };
+
+/* The refusal of a reader that was told to end. */
+enum attn_status json_reader_cancelled(const struct json_reader *reader);
 
 enum { JSON_DESCRIPTION_ROOM = 96, JSON_POINTER_ROOM = 128 };
 

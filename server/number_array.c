@@ -92,12 +92,20 @@ static enum number_result judge_non_array(struct number_walk *walk) {
 enum number_result number_array_parse(enum number_type type, const char *text, size_t length,
                                       void *out, size_t capacity, struct number_array_shape *shape,
                                       struct number_fault *fault) {
+    return number_array_parse_until(NULL, type, text, length, out, capacity, shape, fault);
+}
+
+enum number_result number_array_parse_until(const atomic_bool *cancelled, enum number_type type,
+                                            const char *text, size_t length, void *out,
+                                            size_t capacity, struct number_array_shape *shape,
+                                            struct number_fault *fault) {
     assert((unsigned)type < NUMBER_TYPE_COUNT);
     struct number_walk walk = {
         .text = text, .at = number_skip_space(text, text + length), .end = text + length};
     walk.out = out;
     walk.capacity = capacity;
     walk.type = type;
+    walk.cancelled = cancelled;
     const enum number_result result =
         number_peek(walk.at, walk.end) == '[' ? walk_arrays(&walk) : judge_non_array(&walk);
     if (result == NUMBER_OK) {

@@ -12,6 +12,9 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are taken low byte first");
 
+/* Elements of a row between two looks at whether the walk was cancelled: a millisecond or two. */
+enum { ROW_CHUNK = 1 << 18 };
+
 static inline bool starts_number(unsigned char c) {
     return c == '-' || number_is_digit(c);
 }
@@ -311,10 +314,12 @@ static enum number_result judge_surplus(struct number_walk *walk) {
     return element.result;
 }
 
+/* At most ROW_CHUNK elements from walk->at on; TOO_MANY when another follows those. */
 static inline __attribute__((always_inline)) enum number_result
 parse_row_as(struct number_walk *walk, const enum number_type type) {
     const char *const end = walk->end;
-    const size_t room = walk->capacity - walk->stored;
+    const size_t left = walk->capacity - walk->stored;
+    const size_t room = left < ROW_CHUNK ? left : ROW_CHUNK;
     char *const out = walk->out + walk->stored * size_of(type);
     const char *p = walk->at;
     enum number_result result = NUMBER_TOO_MANY;
@@ -344,12 +349,12 @@ parse_row_as(struct number_walk *walk, const enum number_type type) {
         result = NUMBER_TOO_MANY;
     }
     walk->at = p;
-    walk->count[walk->depth - 1] = n;
+    walk->count[walk->depth - 1] += n;
     walk->stored += n;
-    return result == NUMBER_TOO_MANY ? judge_surplus(walk) : result;
+    return result;
 }
 
-enum number_result number_parse_row(struct number_walk *walk) {
+static enum number_result parse_chunk(struct number_walk *walk) {
     switch (walk->type) {
     case NUMBER_F32:
         return parse_row_as(walk, NUMBER_F32);
@@ -364,6 +369,16 @@ enum number_result number_parse_row(struct number_walk *walk) {
     default:
         return parse_row_as(walk, NUMBER_BOOL);
     }
+}
+
+enum number_result number_parse_row(struct number_walk *walk) {
+    enum number_result result;
+    do {
+        if (walk->cancelled != NULL && atomic_load_explicit(walk->cancelled, memory_order_relaxed))
+            return NUMBER_CANCELLED;
+        result = parse_chunk(walk);
+    } while (result == NUMBER_TOO_MANY && walk->stored < walk->capacity);
+    return result == NUMBER_TOO_MANY ? judge_surplus(walk) : result;
 }
 
 enum number_result number_judge_misplaced(struct number_walk *walk) {

@@ -10,6 +10,7 @@
 
 struct number_walk {
     const char *text, *at, *end; /* at is the next byte, or the fault */
+    const atomic_bool *cancelled; /* or NULL */
     char *out;
     size_t stored, capacity; /* in elements */
     enum number_type type;
@@ -29,6 +30,7 @@ static inline const char *number_skip_space(const char *p, const char *end) {
 /*
  * Stores the elements at walk->at, the inside of the array of depth walk->depth, up to where no
  * comma follows, and counts them in that array's count. On failure walk->at is at the fault.
+ * NUMBER_CANCELLED when it was asked to end.
  */
 enum number_result number_parse_row(struct number_walk *walk);
 

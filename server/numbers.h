@@ -11,6 +11,7 @@
 #ifndef SERVER_NUMBERS_H
 #define SERVER_NUMBERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +36,8 @@ enum number_result {
     NUMBER_WRONG_TYPE, /* JSON of another type than the one asked for (null, object …): 422 */
     NUMBER_RAGGED,     /* an array whose length or depth differs from its siblings': 422 */
     NUMBER_TOO_DEEP,   /* more than NUMBER_MAX_RANK arrays inside each other: 422 */
-    NUMBER_TOO_MANY    /* more elements than the caller has room for */
+    NUMBER_TOO_MANY,   /* more elements than the caller has room for */
+    NUMBER_CANCELLED   /* the caller has no more use for them */
 };
 
 /* shape[0 .. rank) in elements, outermost axis first. */
@@ -81,6 +83,13 @@ bool number_array_skip(const char *text, size_t length, size_t *end, size_t *com
 enum number_result number_array_parse(enum number_type type, const char *text, size_t length,
                                       void *out, size_t capacity, struct number_array_shape *shape,
                                       struct number_fault *fault);
+
+/* As number_array_parse(), but ends as NUMBER_CANCELLED soon after *cancelled, looked at every
+ * few megabytes of text, became true. NULL: never. */
+enum number_result number_array_parse_until(const atomic_bool *cancelled, enum number_type type,
+                                            const char *text, size_t length, void *out,
+                                            size_t capacity, struct number_array_shape *shape,
+                                            struct number_fault *fault);
 
 static inline enum number_result number_array_parse_f32(const char *text, size_t length, float *out,
                                                         size_t capacity,

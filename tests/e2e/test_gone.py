@@ -64,6 +64,26 @@ def test_connections_beyond_the_limit_do_not_stop_it():
                 assert again.ask(raw.get()).status == 200
 
 
+def busy_seconds(daemon):
+    """What workers spent, once they have nothing left to do."""
+    raw.until(lambda: others(daemon)[1:] == (0, 0))
+    return raw.samples(daemon.client)["attention_worker_busy_seconds_total"]
+
+
+def test_a_body_whose_client_has_gone_is_not_decoded_to_its_end(daemon):
+    """A flat list of 100 MB and nothing else, so all that workers do is read it; numbers near a tie
+    take longest. A client that goes is seen within a few hundredths of a second."""
+    request = raw.post(b'{"q":[' + b"1.00000005960464477539062501," * 3_500_000 + b'0]}')
+    before = busy_seconds(daemon)
+    with raw.Connection(daemon.port) as connection:
+        assert connection.ask(request).status == 422
+    whole = busy_seconds(daemon) - before
+    with raw.Connection(daemon.port) as connection:
+        connection.send(request)
+    spent = busy_seconds(daemon) - before - whole
+    assert spent < whole / 2
+
+
 @pytest.mark.parametrize("ms", [9223372036855, 2**63 - 1])
 def test_a_deadline_beyond_the_clock_is_never(ms, daemon):
     with raw.Connection(daemon.port) as connection:

@@ -22,7 +22,7 @@ static inline struct exchange_under_test decode_bytes(const char *codec, const v
                                                       const struct codec_query_option *query,
                                                       size_t query_count) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
-    const struct codec_input input = {body, length, query, query_count};
+    const struct codec_input input = {body, length, query, query_count, NULL};
     exchange.status = codec_find(codec)->decode(&input, &exchange.request, &exchange.error);
     ck_assert_int_eq(exchange.status, exchange.error.status);
     return exchange;
