@@ -232,16 +232,21 @@ $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 # The headers lie under attention/ as they lie here, so that their own "core/..." includes resolve;
 # attention/attention.h leads to them. libattention is static: Requires and Libs hold all it needs.
 INSTALL ?= install
+HEADER = $(BUILD)/gen/attention/attention.h
 HEADERS = $(sort $(filter core/%,$(shell $(CC) $(LANGUAGE) -MM core/attention.h)))
 dest = $(DESTDIR)$(1)
 CONF = $(call dest,$(sysconfdir))/attentiond/attentiond.conf
 
-install: $(DAEMON) $(CORE) ## install the daemon, library, headers, man page and example file (PREFIX, DESTDIR)
+$(HEADER):
+	@mkdir -p $(@D)
+	@printf '#include "core/attention.h"\n' > $@
+
+install: $(DAEMON) $(CORE) $(HEADER) ## install the daemon, library, headers, man page and example file (PREFIX, DESTDIR)
 	$(INSTALL) -D -m 755 $(DAEMON) $(call dest,$(bindir))/attentiond
 	$(INSTALL) -D -m 644 $(CORE) $(call dest,$(libdir))/libattention.a
 	for h in $(HEADERS); do \
 	    $(INSTALL) -D -m 644 $$h $(call dest,$(includedir))/attention/$$h || exit 1; done
-	printf '#include "core/attention.h"\n' > $(call dest,$(includedir))/attention/attention.h
+	$(INSTALL) -m 644 $(HEADER) $(call dest,$(includedir))/attention/attention.h
 	$(INSTALL) -d $(call dest,$(libdir))/pkgconfig
 	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
 	    -e 's|@version@|$(VERSION)|' core/libattention.pc.in \
@@ -270,9 +275,9 @@ check-format: ## fail when a C file is not as `make format` leaves it
 
 syntax: $(C_CHECKED:%=$(BUILD)/syntax/%) ## compile every C file with clang's warnings, writing nothing
 tidy: $(C_CHECKED:%=$(BUILD)/tidy/%) ## run clang-tidy over every C file
-$(BUILD)/syntax/%.c: %.c $(BUILD)/gen/number_powers.inc FORCE
+$(BUILD)/syntax/%.c: %.c $(BUILD)/gen/number_powers.inc $(HEADER) FORCE
 	@$(CLANG) -fsyntax-only $(checking) $<
-$(BUILD)/tidy/%.c: %.c $(BUILD)/gen/number_powers.inc FORCE
+$(BUILD)/tidy/%.c: %.c $(BUILD)/gen/number_powers.inc $(HEADER) FORCE
 	@mkdir -p $(@D)
 	@$(CLANG_TIDY) --quiet $< -- $(checking) >$@.log 2>&1 || { cat $@.log; exit 1; }
 

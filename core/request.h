@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An attention request as a codec hands it over: borrowed tensors and options exactly as the caller
- * gave them, "not given" included. attn_call_create (core/call.h) is the only gate behind it.
+ * gave them, "not given" included. attn_call_init (core/call.h) is the only gate behind it.
  */
 #ifndef ATTN_CORE_REQUEST_H
 #define ATTN_CORE_REQUEST_H
