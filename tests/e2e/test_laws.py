@@ -3,6 +3,7 @@
 
 The tolerance is that of two float32 sums of 70 terms of size about 1 taken in different orders:
 70 roundings of 6e-8 in the worst case, so 1e-5 with room for the exponential; 1e-13 in float64.
+Where both sides add the same numbers in the same order they have the same bits.
 """
 import numpy as np
 import pytest
@@ -27,6 +28,12 @@ def call(request, client, kernels):
             np.testing.assert_allclose(x, y, rtol=0, atol=TOLERANCE[request.param])
 
     return all_kernels, same, q, k, v
+
+
+def equal(left, right):
+    """The same bits."""
+    for x, y in zip(left, right, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
 
 def test_the_order_of_keys_does_not_matter(call):
@@ -96,3 +103,100 @@ def test_chunked_prefill_is_one_shot(call):
     parts = [run(q[:, :, a:b], k[:, :, :51 + b], v[:, :, :51 + b], {**mask, "q_offset": 51 + a})
              for a, b in ((0, 7), (7, 19))]
     same(whole, (np.concatenate(chunks, axis=2) for chunks in zip(*parts, strict=True)))
+
+
+def test_a_constant_added_to_a_row_moves_its_lse(call):
+    run, same, q, k, v = call
+    shift = np.linspace(-3, 3, 19, dtype=q.dtype)
+    bias = np.broadcast_to(shift.reshape(19, 1), (19, 70)).copy()
+    moved = run(q, k, v, {"bias": "shift"}, {"shift": bias}, "lse")
+    same((lse + shift for lse in run(q, k, v, name="lse")), moved)
+
+
+def test_a_sink_is_a_key_of_that_logit_with_no_value(call):
+    run, same, q, k, v = call
+    logits = [0.5, -1.0, 2.0, 0.0]
+    more = [np.concatenate([x, np.zeros_like(x[:, :, :1])], axis=2) for x in (k, v)]
+    bias = np.zeros((4, 1, 71), dtype=q.dtype)
+    bias[:, 0, 70] = logits
+    for name in ("output", "lse"):
+        same(run(q, k, v, {"sink": logits}, name=name),
+             run(q, *more, {"bias": "b"}, {"b": bias}, name))
+
+
+def test_alibi_is_a_bias(call):
+    run, same, q, k, v = call
+    slopes = [0.5, 0.25, 1.0, 0.125]
+    distance = np.abs(np.arange(19).reshape(19, 1) + 7 - np.arange(70))
+    bias = (-np.reshape(slopes, (4, 1, 1)) * distance).astype(q.dtype)
+    same(run(q, k, v, {"alibi": slopes, "q_offset": 7}), run(q, k, v, {"bias": "b"}, {"b": bias}))
+
+
+def test_turning_queries_and_keys_together_changes_nothing(call):
+    run, same, q, k, v = call
+    turn, _ = np.linalg.qr(np.random.default_rng(4).standard_normal((16, 16)))
+    same(run(q, k, v), run((q @ turn).astype(q.dtype), (k @ turn).astype(q.dtype), v))
+
+
+def test_a_softcap_far_above_the_scores_changes_nothing(call):
+    """c tanh(s/c) is s - s^3/3c^2: at |s| < 8 and c = 1e8 below 2e-14, and 1e-8 of a float32's."""
+    run, same, q, k, v = call
+    same(run(q, k, v), run(q, k, v, {"softcap": 1e8}))
+
+
+def test_opposite_scale_is_opposite_queries(call):
+    run, _, q, k, v = call
+    equal(run(q, k, v, {"scale": -0.5}), run(-q, k, v, {"scale": 0.5}))
+
+
+def test_powers_of_two_go_through(call):
+    """They change exponents only, so every rounding stays where it was."""
+    run, _, q, k, v = call
+    equal((4 * y for y in run(q, k, v)), run(q, k, 4 * v))
+    equal(run(2 * q, k, v, {"scale": 0.25}), run(q, k, v, {"scale": 0.5}))
+    equal(run(q, 2 * k, v, {"scale": 0.25}), run(q, k, v, {"scale": 0.5}))
+
+
+@pytest.mark.parametrize("mask", [
+    {"type": "window", "left": 69, "right": 69}, {"type": "window", "left": -1, "right": -1},
+    {"type": "window", "left": 2**31, "right": 2**40}, {"type": "prefix", "length": 70},
+    {"type": "padding", "kv_lengths": [70]}, {"type": "padding", "keep": "keys"},
+    {"type": "padding", "kv_lengths": [70, 70], "q_lengths": [19]},
+    {"type": "allow", "tensor": "ones"}, {"not": {"type": "hide", "tensor": "ones"}}, {"all": []},
+    {"type": "segments", "q": "rows", "kv": "keys"}, {"not": {"any": []}},
+], ids=str)
+def test_a_mask_that_hides_nothing_is_none(call, mask):
+    run, _, q, k, v = call
+    tensors = {"ones": np.ones((19, 70), bool), "keys": np.ones((2, 70), np.int32),
+               "rows": np.ones((2, 19), np.int32)}
+    used = {name: x for name, x in tensors.items() if f"'{name}'" in str(mask)}
+    for name in ("output", "lse", "weights"):
+        equal(run(q, k, v, name=name), run(q, k, v, {"mask": mask, "q_offset": 0}, used, name))
+
+
+@pytest.mark.parametrize("left, right", [(0, 0), (3, 0), (0, 5), (-1, 0), (63, 64)])
+def test_a_window_is_its_drawn_band(call, left, right):
+    """Not the same bits: a window is known to hide ends of tiles, which then are not computed."""
+    run, same, q, k, v = call
+    ahead = np.arange(70) - np.arange(19).reshape(19, 1) - 30
+    band = (ahead <= right) & ((ahead >= -left) | (left < 0))
+    window = {"mask": {"type": "window", "left": left, "right": right}, "q_offset": 30}
+    drawn = {"mask": {"type": "allow", "tensor": "band"}}
+    same(run(q, k, v, window), run(q, k, v, drawn, {"band": band}))
+
+
+def test_causal_is_a_window_open_to_the_left(call):
+    run, _, q, k, v = call
+    for offset in (-4, 0, 51):
+        window = {"mask": {"type": "window", "left": -1, "right": 0}, "q_offset": offset}
+        equal(run(q, k, v, {"mask": "causal", "q_offset": offset}), run(q, k, v, window))
+
+
+def test_items_and_heads_keep_their_own(call):
+    """Whatever stands where: another order of items, or of groups of heads, is only that."""
+    run, _, q, k, v = call
+    options = {"mask": "causal", "q_offset": 51}
+    equal((y[::-1] for y in run(q, k, v, options)), run(q[::-1], k[::-1], v[::-1], options))
+    swapped = [2, 3, 0, 1]
+    equal((y[:, swapped] for y in run(q, k, v, options)),
+          run(q[:, swapped], k[:, ::-1], v[:, ::-1], options))
