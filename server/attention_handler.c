@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/checked.h"
 #include "server/attention_work.h"
@@ -58,6 +59,20 @@ static int64_t first_deadline(const struct exchange *exchange) {
     return deadline;
 }
 
+/* Whether a list of content codings, which know no case, leaves the body as it is. */
+static bool is_plain(const char *codings) {
+    static const char identity[] = "identity", between[] = ", \t";
+    for (const char *at = codings == NULL ? "" : codings;;) {
+        at += strspn(at, between);
+        if (*at == '\0')
+            return true;
+        const size_t length = strcspn(at, between);
+        if (length != sizeof identity - 1 || strncasecmp(at, identity, length) != 0)
+            return false;
+        at += length;
+    }
+}
+
 bool attention_check(struct exchange *exchange, struct problem *problem) {
     const struct service_limits *limits = &exchange->service->limits;
     const struct codec *json = codec_find("json");
@@ -67,11 +82,10 @@ bool attention_check(struct exchange *exchange, struct problem *problem) {
         refuse_type(problem, exchange->content_type);
         return false;
     }
-    const char *coding = exchange->content_encoding;
-    if (coding != NULL && strcmp(coding, "identity") != 0) {
+    if (!is_plain(exchange->content_encoding)) {
         problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
                     "The Content-Encoding \"%.40s\" is not supported; send the body as it is.",
-                    coding);
+                    exchange->content_encoding);
         return false;
     }
     if (codec_for_answer(exchange->accept, codec == NULL ? json : codec) == NULL) {

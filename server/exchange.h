@@ -83,6 +83,7 @@ struct exchange {
 
     bool escaped_path; /* as sent it has percent signs: no route's */
     bool has_body, has_length, expects_continue;
+    bool lacks_length; /* its method takes a body, whose end is not stated: it is not read */
     uint64_t content_length;
     size_t body_limit;
     unsigned body_weight; /* bytes of the budget per byte of body */

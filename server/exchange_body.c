@@ -124,7 +124,14 @@ void exchange_head(struct exchange *exchange) {
     if (!exchange->escaped_path)
         exchange->route = route_find(exchange->path, exchange->method, &path_known);
     if (exchange->route == NULL) {
+        exchange->answer.close |= exchange->lacks_length;
         refuse_unmatched(exchange, path_known);
+        return;
+    }
+    if (exchange->lacks_length) {
+        exchange_fail(exchange, PROBLEM_LENGTH_REQUIRED,
+                      "A request of this method needs a Content-Length, or Transfer-Encoding: "
+                      "chunked.");
         return;
     }
     if (exchange->route->check == NULL)

@@ -101,12 +101,7 @@ static bool guard_body(const struct sight *sight, struct exchange *exchange,
     exchange->has_body = exchange->content_length > 0 || sight->codings == 1;
     if (exchange->has_body && has_none)
         return framing(problem, "This method takes no body; send the request without one.");
-    if (takes_body && !exchange->has_length && sight->codings == 0) {
-        problem_set(problem, PROBLEM_LENGTH_REQUIRED, NULL,
-                    "A request of this method needs a Content-Length, or Transfer-Encoding: "
-                    "chunked.");
-        return false;
-    }
+    exchange->lacks_length = takes_body && !exchange->has_length && sight->codings == 0;
     return true;
 }
 

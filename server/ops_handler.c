@@ -5,24 +5,25 @@
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-static void answer_word(struct exchange *exchange, int status, const char *word, size_t length) {
-    exchange_answer(exchange, status, TEXT_TYPE, word, length);
+static void answer_word(struct exchange *exchange, const char *word, size_t length) {
+    exchange_answer(exchange, 200, TEXT_TYPE, word, length);
 }
 
 void ops_health(struct exchange *exchange) {
     static const char word[] = "ok\n";
-    answer_word(exchange, 200, word, sizeof word - 1);
+    answer_word(exchange, word, sizeof word - 1);
 }
 
 void ops_ready(struct exchange *exchange) {
-    static const char ready[] = "ready\n", starting[] = "starting\n", stopping[] = "stopping\n";
+    static const char word[] = "ready\n";
     const enum service_phase phase = service_phase(exchange->service);
     if (phase == SERVICE_READY)
-        answer_word(exchange, 200, ready, sizeof ready - 1);
+        answer_word(exchange, word, sizeof word - 1);
     else if (phase == SERVICE_STARTING)
-        answer_word(exchange, 503, starting, sizeof starting - 1);
+        exchange_fail(exchange, PROBLEM_STARTING, "The service takes calls in a moment.");
     else
-        answer_word(exchange, 503, stopping, sizeof stopping - 1);
+        exchange_fail(exchange, ATTN_DRAINING,
+                      "The service takes its last calls; send further ones elsewhere.");
 }
 
 void ops_metrics(struct exchange *exchange) {

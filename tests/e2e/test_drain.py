@@ -61,6 +61,10 @@ def test_lame_duck():
         assert connection.ask(raw.get("/readyz")).status == 200
         terminate(daemon)
         raw.until(lambda: daemon.client.get("/readyz").status == 503)
+        with raw.Connection(daemon.port) as probe:
+            answer = probe.ask(raw.get("/readyz"))
+            assert (answer.status, answer.problem, answer.closes) == (503, "shutting-down", True)
+            assert answer.headers["retry-after"] == "1"
         with raw.Connection(daemon.port) as another:
             answer = another.ask(raw.post())
             assert (answer.status, answer.closes) == (200, True)

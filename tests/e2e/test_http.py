@@ -120,6 +120,7 @@ def test_options_in_the_query(connection):
 @pytest.mark.parametrize("lines, status, problem", (
     (("Accept: text/html",), 406, "not-acceptable"),
     (("Content-Encoding: br",), 415, "unsupported-media-type"),
+    (("Content-Encoding: identity, gzip",), 415, "unsupported-media-type"),
 ))
 def test_refused_by_its_head(lines, status, problem, connection):
     for _ in range(2):  # the connection stays usable
@@ -127,6 +128,11 @@ def test_refused_by_its_head(lines, status, problem, connection):
         assert (answer.status, answer.problem) == (status, problem)
         assert not answer.closes
     assert connection.ask(raw.post()).status == 200
+
+
+@pytest.mark.parametrize("codings", ("identity", "Identity", "IDENTITY, identity", ""))
+def test_a_coding_that_changes_nothing(codings, connection):
+    assert connection.ask(raw.post(raw.BODY, f"Content-Encoding: {codings}")).status == 200
 
 
 @pytest.fixture(scope="module")
