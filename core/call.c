@@ -81,10 +81,11 @@ static enum attn_status resolve_map(struct attn_call *call, const struct attn_re
     for (size_t n = 0; n < map->heads.count; n++) {
         const int64_t head = map->heads.values[n];
         if (head < 0 || (uint64_t)head >= call->Hq)
-            return attn_fail(error, ATTN_BAD_VALUE, "/weights/heads",
-                             "heads must name query heads by number, from 0; there are %zu, got "
-                             "%lld.",
-                             call->Hq, (long long)head);
+            return attn_fail(
+                error, ATTN_BAD_VALUE, "/weights/heads",
+                "heads must name query heads by number, from 0 and below Hq = %zu; got "
+                "%lld.",
+                call->Hq, (long long)head);
     }
     const bool chosen = map->heads.values != NULL;
     if (chosen && call->q_rank == 2 && map->heads.count != 1)

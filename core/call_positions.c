@@ -105,8 +105,8 @@ static enum attn_status need_alignment(const struct attn_call *call,
     if (call->Tq == call->Tk || (!by_mask && !by_alibi))
         return ATTN_OK;
     return attn_fail(error, ATTN_AMBIGUOUS, by_mask ? "/mask" : "/alibi",
-                     "With %zu queries and %zu keys it is not clear which key query 0 stands at. "
-                     "Say {\"type\":\"causal\",\"align\":\"top_left\"} (query 0 at key 0) or "
+                     "With Tq = %zu and Tk = %zu it is not clear which key query 0 stands at. Say "
+                     "{\"type\":\"causal\",\"align\":\"top_left\"} (query 0 at key 0) or "
                      "\"bottom_right\" (last query at last key), or give q_offset.",
                      call->Tq, call->Tk);
 }

@@ -157,13 +157,15 @@ static enum attn_status check_agreement(const struct axes *q, const struct axes 
 static enum attn_status check_rows(const struct attn_call *call, struct attn_error *error) {
     size_t rows;
     if (call->Hq > MAX_HEADS)
-        return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
-                         "q has %zu heads; a call may have %zu. Send fewer.", call->Hq, MAX_HEADS);
+        return attn_fail_limit(error, ATTN_TOO_MUCH_WORK, "/q", (double)MAX_HEADS,
+                               "q has %zu heads; a call may have %zu. Send fewer.", call->Hq,
+                               MAX_HEADS);
     if (!attn_mul_size(attn_max_size(call->B, 1), attn_max_size(call->Hq, 1), &rows) ||
         !attn_mul_size(rows, attn_max_size(call->Tq, 1), &rows) || rows > MAX_ROWS)
-        return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
-                         "q has %zu x %zu x %zu query rows; a call may have %zu. Send fewer.",
-                         call->B, call->Hq, call->Tq, MAX_ROWS);
+        return attn_fail_limit(error, ATTN_TOO_MUCH_WORK, "/q", (double)MAX_ROWS,
+                               "q has B x Hq x Tq = %zu x %zu x %zu rows; a call may have %zu. "
+                               "Send fewer.",
+                               call->B, call->Hq, call->Tq, MAX_ROWS);
     return ATTN_OK;
 }
 

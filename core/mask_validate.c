@@ -23,7 +23,7 @@ static struct pointer member(const struct attn_mask_node *node, const char *name
 static enum attn_status refuse_both(const struct attn_mask_node *node, struct attn_error *error) {
     return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                      "padding takes kv_lengths (with q_lengths or without) or keep, one of the "
-                     "two; this one has both. Send two masks, [{...}, {...}], to apply both");
+                     "two; this one has both. Send two masks, [{...}, {...}], to apply both.");
 }
 
 /* One value or one per batch item, each within [0, limit]. */
@@ -33,14 +33,14 @@ static enum attn_status validate_lengths(const struct attn_mask_node *node,
                                          struct attn_error *error) {
     if (list->count != 1 && list->count != B)
         return attn_fail(error, ATTN_BAD_MASK, member(node, name).text,
-                         "%s has %zu values; give one for all batch items or one for each of the "
-                         "%zu",
-                         name, list->count, B);
+                         "%s has %zu value%s; give one for all batch items or one for each (B = "
+                         "%zu).",
+                         name, list->count, attn_plural(list->count), B);
     for (size_t i = 0; i < list->count; i++)
         if (list->values[i] < 0 || (uint64_t)list->values[i] > limit)
             return attn_fail(error, ATTN_BAD_MASK, member(node, name).text,
                              "%s of batch item %zu is %lld; it counts from the start and lies "
-                             "between 0 and %s = %zu",
+                             "between 0 and %s = %zu.",
                              name, i, (long long)list->values[i], limit_name, limit);
     return ATTN_OK;
 }
@@ -61,7 +61,7 @@ enum attn_status attn_mask_validate_window(struct attn_mask_node *node,
     const bool left = node->left < -1;
     return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                      "%s of the window is %lld; it is how many keys to that side of the query are "
-                     "visible, 0 or more, or -1 for all of them",
+                     "visible, 0 or more, or -1 for all of them.",
                      left ? "left" : "right", (long long)(left ? node->left : node->right));
 }
 
@@ -71,7 +71,7 @@ enum attn_status attn_mask_validate_lengths(struct attn_mask_node *node,
     if (!attn_int_list_given(&node->kv_lengths))
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                          "padding needs kv_lengths, a list of how many keys are real, or keep, a "
-                         "[B, Tk] tensor that is non-zero where a key is real; it has neither");
+                         "[B, Tk] tensor that is non-zero where a key is real; it has neither.");
     const enum attn_status status =
         validate_lengths(node, &node->kv_lengths, "kv_lengths", space->B, "Tk", space->Tk, error);
     if (status != ATTN_OK || !attn_int_list_given(&node->q_lengths))
@@ -113,13 +113,13 @@ enum attn_status attn_mask_validate_keep(struct attn_mask_node *node,
     if (attn_dtype_class(keep->dtype) == ATTN_CLASS_FLOAT)
         return attn_fail(error, ATTN_BAD_MASK, member(node, "keep").text,
                          "keep has dtype %s; it is bool or an integer type, non-zero where a key "
-                         "is real. An additive float mask belongs in bias",
+                         "is real. An additive float mask belongs in bias.",
                          attn_dtype_name(keep->dtype));
     attn_shape_text(keep->rank, keep->shape, shape, sizeof shape);
     if (!spread_over_batch(keep, space->B, space->Tk))
         return attn_fail(error, ATTN_BAD_MASK, member(node, "keep").text,
                          "keep has shape %s; it says of each key whether it is real, so it is "
-                         "[B, Tk] = [%zu, %zu] or, for all batch items, [Tk]",
+                         "[B, Tk] = [%zu, %zu] or, for all batch items, [Tk].",
                          shape, space->B, space->Tk);
     return ATTN_OK;
 }
@@ -142,13 +142,13 @@ static enum attn_status validate_ids(const struct attn_mask_node *node, struct a
     char shape[96];
     if (attn_dtype_class(ids->dtype) == ATTN_CLASS_FLOAT)
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
-                         "%s of segments has dtype %s; segment ids are integers", name,
+                         "%s of segments has dtype %s; segment ids are integers.", name,
                          attn_dtype_name(ids->dtype));
     attn_shape_text(ids->rank, ids->shape, shape, sizeof shape);
     if (!spread_over_batch(ids, B, T))
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                          "%s of segments has shape %s; it holds one id per token, so it is [%s] = "
-                         "[%zu] or [B, %s] = [%zu, %zu]",
+                         "[%zu] or [B, %s] = [%zu, %zu].",
                          name, shape, length_name, T, length_name, B, T);
     return ATTN_OK;
 }
@@ -159,12 +159,12 @@ enum attn_status attn_mask_validate_segments(struct attn_mask_node *node,
     if (!attn_mask_tensor_given(&node->tensor))
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                          "segments needs q, the segment id of each query (and kv, those of the "
-                         "keys, unless they are the same)");
+                         "keys, unless they are the same).");
     if (!attn_mask_tensor_given(&node->kv)) {
         if (space->Tq != space->Tk)
             return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                              "segments has no kv: the keys share the ids of q only when there are "
-                             "as many keys as queries; here are %zu queries and %zu keys",
+                             "as many keys as queries; here Tq = %zu and Tk = %zu.",
                              space->Tq, space->Tk);
         node->kv = node->tensor;
     }
@@ -176,7 +176,7 @@ enum attn_status attn_mask_validate_segments(struct attn_mask_node *node,
         (has_huge_id(&node->tensor) || has_huge_id(&node->kv)))
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
                          "q and kv of segments have dtypes %s and %s, and an id is above 2^63 - 1; "
-                         "give both the dtype uint64",
+                         "give both the dtype uint64.",
                          attn_dtype_name(node->tensor.dtype), attn_dtype_name(node->kv.dtype));
     return status;
 }
@@ -218,14 +218,13 @@ static enum attn_status validate_binary(const struct attn_mask_node *node,
                 at[3] = binary_run(&own, offset, shape[3]);
                 if (at[3] == shape[3])
                     continue;
-                char place[96];
+                char place[96], value[ATTN_INT_TEXT_ROOM];
                 attn_shape_text(rank, at + ATTN_MAX_RANK - rank, place, sizeof place);
+                const ptrdiff_t fault = attn_tensor_offset(&own, at[0], at[1], at[2], at[3]);
                 return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
-                                 "%s holds %lld at %s; it is true and false, or 1 and 0",
+                                 "%s holds %s at %s; it is true and false, or 1 and 0.",
                                  attn_mask_kind_name(node->kind),
-                                 (long long)attn_tensor_int_at(
-                                     &own, attn_tensor_offset(&own, at[0], at[1], at[2], at[3])),
-                                 place);
+                                 attn_tensor_int_text(&own, fault, value), place);
             }
     return ATTN_OK;
 }
@@ -241,7 +240,7 @@ static enum attn_status refuse_shape(const struct attn_mask_node *node,
     return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
                      "%s has shape %s; it must broadcast to [B, Hq, Tq, Tk] = %s: counted from the "
                      "right, each axis is 1 or that size (rank 3 is heads, queries, keys; one "
-                     "mask per batch item is [B, 1, Tq, Tk])",
+                     "mask per batch item is [B, 1, Tq, Tk]).",
                      attn_mask_kind_name(node->kind), shape, wanted);
 }
 
@@ -251,7 +250,7 @@ static enum attn_status refuse_padding_shape(const struct attn_mask_node *node,
     return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
                      "%s has shape [%zu, %zu], which is [B, Tk] and not [Tq, Tk] = [%zu, %zu]; "
                      "a mask of real keys per batch item is {\"type\":\"padding\",\"keep\":...}, "
-                     "non-zero where a key is real",
+                     "non-zero where a key is real.",
                      attn_mask_kind_name(node->kind), space->B, space->Tk, space->Tq, space->Tk);
 }
 
@@ -263,12 +262,12 @@ enum attn_status attn_mask_validate_allow(struct attn_mask_node *node,
     struct attn_tensor view;
     if (!attn_mask_tensor_given(tensor))
         return attn_fail(error, ATTN_BAD_MASK, node->pointer,
-                         "%s needs tensor, which broadcasts to [B, Hq, Tq, Tk]",
+                         "%s needs tensor, which broadcasts to [B, Hq, Tq, Tk].",
                          attn_mask_kind_name(node->kind));
     if (attn_dtype_class(tensor->dtype) == ATTN_CLASS_FLOAT)
         return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
                          "%s has dtype %s; it is bool, or 0 and 1 in an integer type. An additive "
-                         "float mask belongs in bias",
+                         "float mask belongs in bias.",
                          attn_mask_kind_name(node->kind), attn_dtype_name(tensor->dtype));
     if (tensor->rank == 2 && tensor->shape[0] == space->B && tensor->shape[1] == space->Tk &&
         space->B != space->Tq)
@@ -298,8 +297,9 @@ static enum attn_status find_parents(struct attn_mask *mask, struct attn_error *
         const size_t operands = operands_of(node);
         if (operands > height)
             return attn_fail(error, ATTN_BAD_MASK, node->pointer,
-                             "%s takes %zu masks, but %zu stand before it",
-                             attn_mask_kind_name(node->kind), operands, height);
+                             "%s takes %zu mask%s, of which only %zu came before it.",
+                             attn_mask_kind_name(node->kind), operands, attn_plural(operands),
+                             height);
         height -= operands;
         for (size_t k = 0; k < operands; k++) {
             struct attn_mask_place *place = &mask->nodes[stack[height + k]].place;
@@ -311,8 +311,8 @@ static enum attn_status find_parents(struct attn_mask *mask, struct attn_error *
     }
     if (height != 1)
         return attn_fail(error, ATTN_BAD_MASK, mask->nodes[stack[0]].pointer,
-                         "the expression has %zu masks side by side; join them with all or any",
-                         height);
+                         "The expression has %zu mask%s side by side; join them with all or any.",
+                         height, attn_plural(height));
     return ATTN_OK;
 }
 
@@ -323,9 +323,10 @@ static enum attn_status find_depths(struct attn_mask *mask, struct attn_error *e
         if (place->parent < mask->count)
             place->depth = mask->nodes[place->parent].place.depth + 1;
         if (place->depth >= ATTN_MASK_MAX_DEPTH)
-            return attn_fail(error, ATTN_BAD_MASK, mask->nodes[i].pointer,
-                             "the mask nests deeper than %d levels; flatten its all, any and not",
-                             ATTN_MASK_MAX_DEPTH);
+            return attn_fail_limit(
+                error, ATTN_BAD_MASK, mask->nodes[i].pointer, ATTN_MASK_MAX_DEPTH,
+                "The mask nests deeper than %d levels; flatten its all, any and not.",
+                ATTN_MASK_MAX_DEPTH);
     }
     return ATTN_OK;
 }
@@ -335,10 +336,10 @@ enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_ma
     if (mask->count == 0)
         return ATTN_OK;
     if (mask->count > ATTN_MASK_MAX_NODES)
-        return attn_fail(error, ATTN_BAD_MASK, mask->nodes[0].pointer,
-                         "the mask has %zu parts; at most %d are allowed. A mask this irregular is "
-                         "an allow tensor",
-                         mask->count, ATTN_MASK_MAX_NODES);
+        return attn_fail_limit(error, ATTN_BAD_MASK, mask->nodes[0].pointer, ATTN_MASK_MAX_NODES,
+                               "The mask has %zu parts; at most %d are allowed. A mask this "
+                               "irregular is an allow tensor.",
+                               mask->count, ATTN_MASK_MAX_NODES);
     enum attn_status status = find_parents(mask, error);
     if (status == ATTN_OK)
         status = find_depths(mask, error);

@@ -157,10 +157,10 @@ static enum attn_status size_result(const struct attn_call *call, const struct a
     }
     if (fits && plan->result_bytes <= limits->result_bytes)
         return ATTN_OK;
-    return attn_fail(error, ATTN_RESULT_TOO_LARGE, "/return",
-                     "The answer would be larger than the %zu bytes allowed. For a part of the map "
-                     "use weights with rows, cols or heads.",
-                     limits->result_bytes);
+    return attn_fail_limit(error, ATTN_RESULT_TOO_LARGE, "/return", (double)limits->result_bytes,
+                           "The answer would be larger than the %zu bytes allowed. For a part of "
+                           "the map use weights with rows, cols or heads.",
+                           limits->result_bytes);
 }
 
 enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_limits *limits,
@@ -173,19 +173,20 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
         return error->status;
     fit_workspace(call, plan);
     if (plan->workspace_bytes > WORKSPACE_LIMIT)
-        return attn_fail(error, ATTN_TOO_MUCH_WORK, "/q",
-                         "One query row of the %zu heads that share a key does not fit into the "
-                         "%zu bytes of a worker's memory. Send fewer heads per key/value head, or "
-                         "narrower ones.",
-                         attn_call_group(call), WORKSPACE_LIMIT);
+        return attn_fail_limit(error, ATTN_TOO_MUCH_WORK, "/q", (double)WORKSPACE_LIMIT,
+                               "One query row of all heads that share a key (Hq/Hkv = %zu) does "
+                               "not fit into the %zu bytes of a worker's memory. Send fewer heads "
+                               "per key/value head, or narrower ones.",
+                               attn_call_group(call), WORKSPACE_LIMIT);
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
     cost(call, plan);
     if (plan->work > limits->flops)
-        return attn_fail(error, ATTN_TOO_MUCH_WORK, "",
-                         "The call needs %.3g floating-point operations; %.3g are allowed. Send "
-                         "fewer queries or keys per call, or a mask that hides whole tiles.",
-                         plan->work, limits->flops);
+        return attn_fail_limit(
+            error, ATTN_TOO_MUCH_WORK, "", limits->flops,
+            "The call needs %.3g floating-point operations; %.3g are allowed. Send "
+            "fewer queries or keys per call, or a mask that hides whole tiles.",
+            plan->work, limits->flops);
     return ATTN_OK;
 }
 

@@ -176,7 +176,8 @@ enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **o
     struct attn_scheduler *scheduler =
         calloc(1, sizeof *scheduler + workers * sizeof *scheduler->workers);
     if (scheduler == NULL)
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for %zu workers.", workers);
+        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for %zu worker%s.", workers,
+                         attn_plural(workers));
     pthread_mutex_init(&scheduler->lock, NULL);
     pthread_cond_init(&scheduler->work, NULL);
     pthread_cond_init(&scheduler->idle, NULL);

@@ -30,15 +30,31 @@ enum attn_fault attn_status_fault(enum attn_status status) {
     return STATUS_ROWS[status].fault;
 }
 
-enum attn_status attn_fail(struct attn_error *error, enum attn_status status, const char *pointer,
-                           const char *format, ...) {
+static enum attn_status fail(struct attn_error *error, enum attn_status status, const char *pointer,
+                             double limit, const char *format, va_list arguments) {
     if (error->status != ATTN_OK)
         return error->status;
     error->status = status;
+    error->limit = limit;
     snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+    vsnprintf(error->detail, sizeof error->detail, format, arguments);
+    return status;
+}
+
+enum attn_status attn_fail(struct attn_error *error, enum attn_status status, const char *pointer,
+                           const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->detail, sizeof error->detail, format, arguments);
+    const enum attn_status first = fail(error, status, pointer, 0, format, arguments);
     va_end(arguments);
-    return status;
+    return first;
+}
+
+enum attn_status attn_fail_limit(struct attn_error *error, enum attn_status status,
+                                 const char *pointer, double limit, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const enum attn_status first = fail(error, status, pointer, limit, format, arguments);
+    va_end(arguments);
+    return first;
 }

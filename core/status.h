@@ -30,6 +30,7 @@ struct attn_error {
     enum attn_status status;
     char pointer[128]; /* where: a JSON pointer or tensor name, "" when there is no one place */
     char detail[512];  /* what was expected, what came, how to mend it */
+    double limit;      /* the one that was exceeded, in its own unit; 0: none was */
 };
 
 const char *attn_status_name(enum attn_status status);
@@ -42,5 +43,14 @@ enum attn_fault attn_status_fault(enum attn_status status);
  */
 enum attn_status attn_fail(struct attn_error *error, enum attn_status status, const char *pointer,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same for what exceeds a limit, which the answer then names as a number. */
+enum attn_status attn_fail_limit(struct attn_error *error, enum attn_status status,
+                                 const char *pointer, double limit, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* What a noun takes behind a number: "1 byte", "2 bytes". */
+static inline const char *attn_plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
 
 #endif

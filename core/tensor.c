@@ -148,3 +148,13 @@ int64_t attn_tensor_int_at(const struct attn_tensor *tensor, ptrdiff_t offset) {
         return 0;
     }
 }
+
+const char *attn_tensor_int_text(const struct attn_tensor *tensor, ptrdiff_t offset,
+                                 char text[ATTN_INT_TEXT_ROOM]) {
+    if (tensor->dtype == ATTN_UINT64)
+        snprintf(text, ATTN_INT_TEXT_ROOM, "%llu",
+                 (unsigned long long)((const uint64_t *)tensor->data)[offset]);
+    else
+        snprintf(text, ATTN_INT_TEXT_ROOM, "%lld", (long long)attn_tensor_int_at(tensor, offset));
+    return text;
+}

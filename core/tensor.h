@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define ATTN_MAX_RANK 4
+#define ATTN_INT_TEXT_ROOM 24
 
 enum attn_dtype {
 #define ATTN_DTYPE(code, name, safetensors, bytes, class) ATTN_##code,
@@ -75,5 +76,9 @@ const char *attn_shape_text(int rank, const size_t *shape, char *text, size_t si
 /* Element at an offset (in elements) of an integer or bool tensor, widened; uint64 saturates to
  * INT64_MAX. */
 int64_t attn_tensor_int_at(const struct attn_tensor *tensor, ptrdiff_t offset);
+
+/* The same as decimal digits, for sentences, and uint64 in full; returns `text`. */
+const char *attn_tensor_int_text(const struct attn_tensor *tensor, ptrdiff_t offset,
+                                 char text[ATTN_INT_TEXT_ROOM]);
 
 #endif

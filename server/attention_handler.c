@@ -103,22 +103,25 @@ bool attention_check(struct exchange *exchange, struct problem *problem) {
 
 /* The codecs of a complete request; false when it was refused. */
 static bool choose_codecs(struct attention_work *work, struct exchange *exchange) {
+    const size_t most = exchange->service->limits.json_body_bytes;
     struct problem problem;
     bool undecided = false;
     work->in = codec_for_request(exchange->content_type, exchange->body, exchange->body_length,
                                  &undecided);
     work->out = work->in == NULL ? NULL : codec_for_answer(exchange->accept, work->in);
-    if (work->in == NULL)
-        refuse_type(&problem, exchange->content_type);
-    else if (work->out == NULL)
-        refuse_accept(&problem, exchange->accept);
-    else if (work->in == codec_find("json") &&
-             exchange->body_length > exchange->service->limits.json_body_bytes)
-        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
-                    "A body in JSON may have %zu bytes; this one has %zu. Send safetensors.",
-                    exchange->service->limits.json_body_bytes, exchange->body_length);
-    else
+    if (work->in != NULL && work->out != NULL &&
+        (work->in != codec_find("json") || exchange->body_length <= most))
         return true;
+    if (work->in == NULL) {
+        refuse_type(&problem, exchange->content_type);
+    } else if (work->out == NULL) {
+        refuse_accept(&problem, exchange->accept);
+    } else {
+        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
+                    "A body in JSON may have %zu bytes; this one has %zu. Send safetensors.", most,
+                    exchange->body_length);
+        problem.limit = (double)most;
+    }
     exchange_refuse(exchange, &problem);
     return false;
 }
@@ -168,9 +171,14 @@ static void launch(struct exchange *exchange) {
 /* The rest is the workers'. */
 static void hand_over(struct attention_work *work, struct exchange *exchange) {
     if (!attention_work_enter_queue(work)) {
-        exchange_fail(exchange, ATTN_OVERLOADED,
-                      "%zu calls wait already; try again after the time that Retry-After says.",
-                      exchange->service->limits.queue_limit);
+        struct problem problem;
+        const size_t limit = exchange->service->limits.queue_limit;
+        problem_set(&problem, ATTN_OVERLOADED, NULL,
+                    "As many calls wait as may (queue_limit = %zu); try again after the time that "
+                    "Retry-After says.",
+                    limit);
+        problem.limit = (double)limit;
+        exchange_refuse(exchange, &problem);
         return;
     }
     const uint64_t patience = exchange->service->limits.queue_timeout_ms;

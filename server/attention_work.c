@@ -42,11 +42,12 @@ static enum attn_status reserve(struct attention_work *work) {
     const size_t hands = attn_min_size(service->workers, work->plan.tasks);
     if (!attn_mul_size(work->plan.workspace_bytes, hands, &workspaces) ||
         !attn_add_size(answer, workspaces, &bytes) || bytes > admission_budget(service->admission))
-        return attn_fail(&work->error, ATTN_RESULT_TOO_LARGE, "",
-                         "The answer and its computation need more than the %zu bytes that this "
-                         "service has for all calls. Ask for fewer rows, cols or heads, or for "
-                         "safetensors.",
-                         admission_budget(service->admission));
+        return attn_fail_limit(&work->error, ATTN_RESULT_TOO_LARGE, "",
+                               (double)admission_budget(service->admission),
+                               "The answer and its computation need more than the %zu bytes that "
+                               "this service has for all calls. Ask for fewer rows, cols or heads, "
+                               "or for safetensors.",
+                               admission_budget(service->admission));
     if (!exchange_reserve(work->exchange, bytes))
         return attn_fail(&work->error, ATTN_OVERLOADED, "",
                          "There is no memory for the answer now; try again after the time that "

@@ -46,8 +46,10 @@ static enum attn_status find_extra(void *closure, const char *name, enum json_te
 
 static enum attn_status take_extra(struct body *body, const char *name, json_t *node) {
     if (body->extra_count == EXTRA_MAX)
-        return attn_fail(body->options.reader.error, ATTN_UNKNOWN_FIELD, "",
-                         "The request has more than %d members that are no options.", EXTRA_MAX);
+        return attn_fail_limit(body->options.reader.error, ATTN_UNKNOWN_FIELD, "", EXTRA_MAX,
+                               "The request has more than %d members that are no options. Leave "
+                               "out those that no mask or bias names.",
+                               EXTRA_MAX);
     body->extras[body->extra_count++] = (struct extra){name, node, false};
     return ATTN_OK;
 }

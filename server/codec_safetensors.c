@@ -37,9 +37,10 @@ static enum attn_status open_options(struct container *container) {
     if (value.node == NULL)
         return ATTN_OK;
     const enum attn_status status = json_value_text(reader, value, "__metadata__", &text, &length);
-    return status != ATTN_OK ? status
-                             : json_document_open(&container->document, "The attention options",
-                                                  text, length, reader->error);
+    return status != ATTN_OK
+               ? status
+               : json_document_open(&container->document, "The attention text of __metadata__",
+                                    text, length, reader->error);
 }
 
 static enum attn_status take_options(struct container *container) {

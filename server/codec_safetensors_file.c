@@ -25,11 +25,13 @@ static enum attn_status read_header_length(const struct json_reader *reader, con
                          "A safetensors body has at least %d bytes, but %zu came.", LENGTH_BYTES,
                          length);
     memcpy(&announced, body, sizeof announced);
-    if (announced == 0 || announced > length - LENGTH_BYTES)
+    const size_t rest = length - LENGTH_BYTES;
+    if (announced == 0 || announced > rest)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         "The first eight bytes say that the safetensors header is %llu bytes "
-                         "long, but %zu bytes follow them.",
-                         (unsigned long long)announced, length - LENGTH_BYTES);
+                         "The first eight bytes say that the safetensors header has a length of "
+                         "%llu, but %zu byte%s follow%s them.",
+                         (unsigned long long)announced, rest, attn_plural(rest),
+                         rest == 1 ? "s" : "");
     *header = (size_t)announced;
     return ATTN_OK;
 }
@@ -57,9 +59,9 @@ static enum attn_status read_shape(const struct json_reader *reader, struct json
     if (status != ATTN_OK)
         return status;
     if (axes.count > ATTN_MAX_RANK)
-        return attn_fail(reader->error, ATTN_BAD_SHAPE, entry->name,
-                         "The tensor has a rank of %zu; at most %d axes are understood.",
-                         axes.count, ATTN_MAX_RANK);
+        return attn_fail_limit(reader->error, ATTN_BAD_SHAPE, entry->name, ATTN_MAX_RANK,
+                               "The tensor has a rank of %zu; at most %d axes are understood.",
+                               axes.count, ATTN_MAX_RANK);
     for (size_t i = 0; i < axes.count; i++) {
         if (axes.values[i] < 0)
             return malformed(reader, entry->name, "The entry's shape has a negative axis.");
@@ -89,6 +91,7 @@ static enum attn_status read_offsets(const struct json_reader *reader, struct js
                                      size_t data_bytes, struct safetensors_entry *entry) {
     struct attn_int_list offsets;
     size_t bytes;
+    char shape[96];
     const enum attn_status status = read_ints(reader, value, entry->name, "data_offsets", &offsets);
     if (status != ATTN_OK)
         return status;
@@ -101,13 +104,17 @@ static enum attn_status read_offsets(const struct json_reader *reader, struct js
         return attn_fail(reader->error, ATTN_MALFORMED, entry->name,
                          "The entry ends at byte %zu of the data, which has %zu.", entry->end,
                          data_bytes);
-    if (!attn_shape_bytes(entry->dtype, entry->rank, entry->shape, &bytes) ||
-        bytes != entry->end - entry->begin)
-        return attn_fail(reader->error, ATTN_MALFORMED, entry->name,
-                         "The entry's data_offsets span %zu bytes, which its shape and dtype %s do "
-                         "not make.",
-                         entry->end - entry->begin, attn_dtype_safetensors_name(entry->dtype));
-    return ATTN_OK;
+    if (!attn_shape_bytes(entry->dtype, entry->rank, entry->shape, &bytes))
+        return malformed(reader, entry->name, "The shape asks for more bytes than can be counted.");
+    const size_t span = entry->end - entry->begin;
+    if (bytes == span)
+        return ATTN_OK;
+    attn_shape_text(entry->rank, entry->shape, shape, sizeof shape);
+    return attn_fail(reader->error, ATTN_MALFORMED, entry->name,
+                     "The entry's data_offsets span %zu byte%s, but its shape %s of dtype %s needs "
+                     "%zu.",
+                     span, attn_plural(span), shape, attn_dtype_safetensors_name(entry->dtype),
+                     bytes);
 }
 
 static enum attn_status read_entry(struct safetensors_file *file, const struct json_reader *reader,
@@ -178,8 +185,8 @@ static enum attn_status check_places(struct safetensors_file *file,
     }
     if (end != file->data_bytes)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         "The body has %zu bytes of data, but its last tensor ends at %zu.",
-                         file->data_bytes, end);
+                         "The body has %zu byte%s of data, but its last tensor ends at %zu.",
+                         file->data_bytes, attn_plural(file->data_bytes), end);
     return ATTN_OK;
 }
 

@@ -36,12 +36,15 @@ static void refuse_unmatched(struct exchange *exchange, bool path_known) {
 static bool refuse_length(struct exchange *exchange, uint64_t length) {
     if (length <= exchange->body_limit)
         return false;
-    exchange_fail(exchange, ATTN_BODY_TOO_LARGE,
-                  "The body may have %zu bytes%s; this one has %s%llu. Send less per call, or have "
-                  "the operator raise the limit.",
-                  exchange->body_limit,
-                  exchange->body_limit < exchange->service->limits.body_bytes ? " in JSON" : "",
-                  exchange->has_length ? "" : "at least ", (unsigned long long)length);
+    struct problem problem;
+    problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
+                "The body may have %zu bytes%s; this one has %s%llu. Send less per call, or have "
+                "the operator raise the limit.",
+                exchange->body_limit,
+                exchange->body_limit < exchange->service->limits.body_bytes ? " in JSON" : "",
+                exchange->has_length ? "" : "at least ", (unsigned long long)length);
+    problem.limit = (double)exchange->body_limit;
+    exchange_refuse(exchange, &problem);
     return true;
 }
 

@@ -49,25 +49,44 @@ enum attn_status json_value_array_text(const struct json_reader *reader, struct 
     return ATTN_OK;
 }
 
+enum { WORD_ROOM = 40 };
+
 /* What is needed to speak about one fault. */
 struct fault_place {
     const struct json_reader *reader;
     const char *pointer;
     const char *what;
+    enum number_type type;
     char element[NUMBER_POINTER_ROOM];
     size_t offset;
-    char found[32];
+    char found[WORD_ROOM];
 };
 
 static enum attn_status refuse_type(const struct fault_place *at) {
+    static const char *const elements[NUMBER_TYPE_COUNT] = {
+        [NUMBER_F32] = "a number",       [NUMBER_F64] = "a number",
+        [NUMBER_F16] = "a number",       [NUMBER_BF16] = "a number",
+        [NUMBER_I64] = "a whole number", [NUMBER_BOOL] = "true or false",
+    };
     if (at->found[0] == '"')
         return attn_fail(at->reader->error, ATTN_BAD_VALUE, at->pointer,
                          "Element %s is the text %s; the only texts among numbers are \"NaN\", "
                          "\"Infinity\" and \"-Infinity\".",
                          at->element, at->found);
     return attn_fail(at->reader->error, ATTN_BAD_TYPE, at->pointer,
-                     "Element %s should be a number of type %s, but '%s' came.", at->element,
-                     at->what, at->found);
+                     "Element %s should be %s, but '%s' came.", at->element, elements[at->type],
+                     at->found);
+}
+
+static enum attn_status refuse_range(const struct fault_place *at) {
+    if (at->type == NUMBER_I64)
+        return attn_fail(at->reader->error, ATTN_BAD_VALUE, at->pointer,
+                         "Element %s, '%s', is beyond the whole numbers from -2^63 to 2^63 - 1.",
+                         at->element, at->found);
+    return attn_fail(at->reader->error, ATTN_BAD_VALUE, at->pointer,
+                     "Element %s, '%s', does not fit %s. Choose a wider dtype, or "
+                     "\"precision\": \"float64\".",
+                     at->element, at->found, at->what);
 }
 
 static enum attn_status refuse_number(const struct fault_place *at, enum number_result result) {
@@ -80,10 +99,7 @@ static enum attn_status refuse_number(const struct fault_place *at, enum number_
                          "Element %s, '%s', is beyond every number type (at byte %zu).",
                          at->element, at->found, at->offset);
     case NUMBER_RANGE:
-        return attn_fail(error, ATTN_BAD_VALUE, at->pointer,
-                         "Element %s, '%s', does not fit %s. Choose a wider dtype, or "
-                         "\"precision\": \"float64\".",
-                         at->element, at->found, at->what);
+        return refuse_range(at);
     case NUMBER_WRONG_TYPE:
         return refuse_type(at);
     case NUMBER_RAGGED:
@@ -93,9 +109,9 @@ static enum attn_status refuse_number(const struct fault_place *at, enum number_
                          at->element);
     case NUMBER_TOO_DEEP:
     case NUMBER_TOO_MANY:
-        return attn_fail(error, ATTN_BAD_SHAPE, at->pointer,
-                         "The lists are nested too deep: a tensor has a rank of at most %d.",
-                         ATTN_MAX_RANK);
+        return attn_fail_limit(error, ATTN_BAD_SHAPE, at->pointer, ATTN_MAX_RANK,
+                               "The lists are nested too deep: a tensor has a rank of at most %d.",
+                               ATTN_MAX_RANK);
     default:
         return attn_fail(error, ATTN_MALFORMED, at->pointer,
                          "Element %s is not JSON near '%s' (at byte %zu). Numbers look like -1.5 "
@@ -105,18 +121,27 @@ static enum attn_status refuse_number(const struct fault_place *at, enum number_
     }
 }
 
+/* The word that the text begins with: a text with its quotes, or up to what ends a number. */
+static void show_word(const char *text, size_t length, char found[WORD_ROOM]) {
+    static const char more[] = "...";
+    json_snippet(text, length, 0, found, WORD_ROOM - sizeof more + 1);
+    if (found[0] == 0)
+        return;
+    char *const end = found + 1 + strcspn(found + 1, ",]} \"");
+    if (*end != 0)
+        end[found[0] == '"' && *end == '"'] = 0;
+    else if ((size_t)(end - found) < length)
+        memcpy(end, more, sizeof more);
+}
+
 static enum attn_status refuse_array(const struct json_reader *reader, const char *pointer,
-                                     const char *what, const struct json_array_text *array,
+                                     enum number_type type, const char *what,
+                                     const struct json_array_text *array,
                                      const struct number_fault *fault, enum number_result result) {
-    struct fault_place at = {.reader = reader, .pointer = pointer, .what = what};
+    struct fault_place at = {.reader = reader, .pointer = pointer, .what = what, .type = type};
     number_fault_pointer(fault, at.element);
     at.offset = array->offset + fault->offset;
-    json_snippet(array->text, array->length, fault->offset, at.found, 16);
-    const size_t word = strcspn(at.found + 1, ",]} \"");
-    if (at.found[0] != 0) {
-        const bool quoted = at.found[0] == '"' && at.found[1 + word] == '"';
-        at.found[1 + word + quoted] = 0;
-    }
+    show_word(array->text + fault->offset, array->length - fault->offset, at.found);
     return refuse_number(&at, result);
 }
 
@@ -136,7 +161,7 @@ enum attn_status json_value_numbers(const struct json_reader *reader, struct jso
         const enum number_result result = number_array_parse_until(
             reader->cancelled, type, array.text, array.length, *out, array.room, shape, &fault);
         if (result != NUMBER_OK)
-            status = refuse_array(reader, pointer, what, &array, &fault, result);
+            status = refuse_array(reader, pointer, type, what, &array, &fault, result);
     }
     free(array.owned);
     return status;

@@ -25,6 +25,13 @@ struct cutter {
     struct attn_error *error;
 };
 
+/* More of `what` than are read. */
+static enum attn_status refuse_many(struct cutter *cutter, int limit, const char *what) {
+    return attn_fail_limit(cutter->error, ATTN_MALFORMED, "", limit,
+                           "%s has more than %d %s (at byte %zu).", cutter->document->name, limit,
+                           what, cutter->at);
+}
+
 static enum attn_status refuse(struct cutter *cutter, const char *what) {
     return attn_fail(cutter->error, ATTN_MALFORMED, "", "%s %s (at byte %zu).",
                      cutter->document->name, what, cutter->at);
@@ -32,10 +39,10 @@ static enum attn_status refuse(struct cutter *cutter, const char *what) {
 
 static enum attn_status copy(struct cutter *cutter, size_t count) {
     if (count > cutter->capacity - cutter->written)
-        return attn_fail(cutter->error, ATTN_MALFORMED, "",
-                         "%s has more than %d bytes besides its numbers and long texts. Send "
-                         "large tensors as arrays of numbers or base64.",
-                         cutter->document->name, JSON_MAX_SKELETON);
+        return attn_fail_limit(cutter->error, ATTN_MALFORMED, "", JSON_MAX_SKELETON,
+                               "%s has more than %d bytes besides its numbers and long texts. "
+                               "Send large tensors as arrays of numbers or base64.",
+                               cutter->document->name, JSON_MAX_SKELETON);
     memcpy(cutter->out + cutter->written, cutter->text + cutter->at, count);
     cutter->written += count;
     cutter->at += count;
@@ -70,7 +77,7 @@ static bool holds_numbers(const struct cutter *cutter) {
 static enum attn_status reserve_cut(struct cutter *cutter) {
     struct json_document *const document = cutter->document;
     if (document->cut_count == JSON_MAX_CUTS)
-        return refuse(cutter, "has more than 4096 arrays of numbers and long texts");
+        return refuse_many(cutter, JSON_MAX_CUTS, "arrays of numbers and long texts");
     if (document->cut_count < cutter->cut_room)
         return ATTN_OK;
     const size_t room = cutter->cut_room == 0 ? 16 : cutter->cut_room * 2;
@@ -135,13 +142,15 @@ static enum attn_status take_string(struct cutter *cutter) {
 /* Copies a byte that begins something which becomes a node. */
 static enum attn_status copy_part(struct cutter *cutter) {
     if (cutter->parts++ == JSON_MAX_PARTS)
-        return refuse(cutter, "has more than 32768 members and list elements besides its numbers");
+        return refuse_many(cutter, JSON_MAX_PARTS, "members and list elements besides its numbers");
     return copy(cutter, 1);
 }
 
 static enum attn_status open_level(struct cutter *cutter) {
     if (cutter->depth == JSON_MAX_DEPTH)
-        return refuse(cutter, "is nested too deep: at most 32 levels are read");
+        return attn_fail_limit(cutter->error, ATTN_MALFORMED, "", JSON_MAX_DEPTH,
+                               "%s is nested too deep: at most %d levels are read (at byte %zu).",
+                               cutter->document->name, JSON_MAX_DEPTH, cutter->at);
     cutter->depth++;
     return copy_part(cutter);
 }

@@ -94,9 +94,9 @@ static enum attn_status read_nested(const struct json_reader *reader, struct jso
     if (status != ATTN_OK)
         return status;
     if (shape.rank > ATTN_MAX_RANK)
-        return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
-                         "The lists are nested %d deep; a tensor has a rank of at most %d.",
-                         shape.rank, ATTN_MAX_RANK);
+        return attn_fail_limit(reader->error, ATTN_BAD_SHAPE, pointer, ATTN_MAX_RANK,
+                               "The lists are nested %d deep; a tensor has a rank of at most %d.",
+                               shape.rank, ATTN_MAX_RANK);
     *out = attn_tensor_view(data, dtype, shape.rank, shape.shape);
     return ATTN_OK;
 }
@@ -105,9 +105,9 @@ static enum attn_status read_axes(const struct json_reader *reader,
                                   const struct attn_int_list *axes, const char *pointer,
                                   size_t shape[ATTN_MAX_RANK]) {
     if (axes->count > ATTN_MAX_RANK)
-        return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
-                         "The shape has %zu axes; a tensor has a rank of at most %d.", axes->count,
-                         ATTN_MAX_RANK);
+        return attn_fail_limit(reader->error, ATTN_BAD_SHAPE, pointer, ATTN_MAX_RANK,
+                               "The shape has %zu axes; a tensor has a rank of at most %d.",
+                               axes->count, ATTN_MAX_RANK);
     for (size_t i = 0; i < axes->count; i++) {
         if (axes->values[i] < 0)
             return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
@@ -188,8 +188,8 @@ static enum attn_status read_data(const struct json_reader *reader, struct json_
                          "\"data\" should be one flat list, without lists inside.");
     if (found.shape[0] != wanted)
         return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
-                         "The shape %s needs %zu numbers, but \"data\" has %zu.", text, wanted,
-                         found.shape[0]);
+                         "The shape %s needs %zu number%s, but \"data\" has %zu.", text, wanted,
+                         attn_plural(wanted), found.shape[0]);
     out->data = elements;
     return ATTN_OK;
 }
@@ -239,8 +239,8 @@ static enum attn_status decode_base64(const struct json_reader *reader, const ch
         return status;
     if (size != wanted)
         return attn_fail(reader->error, ATTN_BAD_SHAPE, pointer,
-                         "The shape %s of %s needs %zu bytes, but \"base64\" holds %zu.", shape,
-                         attn_dtype_name(out->dtype), wanted, size);
+                         "The shape %s of %s needs %zu byte%s, but \"base64\" holds %zu.", shape,
+                         attn_dtype_name(out->dtype), wanted, attn_plural(wanted), size);
     out->data = bytes;
     return ATTN_OK;
 }

@@ -56,6 +56,10 @@ const char *json_value_describe(struct json_value value, char out[JSON_DESCRIPTI
     case JSON_KIND_NUMBERS:
         describe_numbers(value, out);
         break;
+    case JSON_KIND_LIST:
+        snprintf(out, JSON_DESCRIPTION_ROOM, "%s",
+                 json_array_size(value.node) == 0 ? "an empty list" : plain[kind]);
+        break;
     default:
         snprintf(out, JSON_DESCRIPTION_ROOM, "%s", plain[kind]);
     }

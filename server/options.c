@@ -88,11 +88,14 @@ static struct options_named *remember(struct options *options, const char *name,
     return named;
 }
 
+static enum attn_status status_at(const char *pointer) {
+    return strncmp(pointer, "/mask", 5) == 0 ? ATTN_BAD_MASK : ATTN_BAD_VALUE;
+}
+
 static enum attn_status refuse_name(struct options *options, const char *name,
                                     const char *pointer) {
     char shown[64];
-    const bool of_mask = strncmp(pointer, "/mask", 5) == 0;
-    return attn_fail(options->reader.error, of_mask ? ATTN_BAD_MASK : ATTN_BAD_VALUE,
+    return attn_fail(options->reader.error, status_at(pointer),
                      options->tensors.names_are_places ? name : pointer,
                      "The request has no tensor called \"%s\". Send it beside q, k and v, or "
                      "inline.",
@@ -165,6 +168,16 @@ static struct options_named *named_of(const struct options *options, struct json
     return name == NULL ? NULL : recall(options, name, role);
 }
 
+/* Whole numbers are read as int64, to which larger ones would be cut. */
+static enum attn_status refuse_huge(struct options *options, const struct attn_tensor *tensor,
+                                    size_t element, const char *pointer) {
+    char text[ATTN_INT_TEXT_ROOM];
+    return attn_fail(options->reader.error, status_at(pointer), pointer,
+                     "Element %zu is %s, which is beyond every length and position; those are "
+                     "below 2^63 - 1.",
+                     element, attn_tensor_int_text(tensor, (ptrdiff_t)element, text));
+}
+
 enum attn_status options_ints(struct options *options, struct json_value value, const char *pointer,
                               struct attn_int_list *out) {
     struct attn_tensor tensor;
@@ -182,8 +195,11 @@ enum attn_status options_ints(struct options *options, struct json_value value, 
         storage_take_array(options->reader.storage, tensor.shape[0], sizeof *values);
     if (values == NULL)
         return no_memory(options);
-    for (size_t i = 0; i < tensor.shape[0]; i++)
+    for (size_t i = 0; i < tensor.shape[0]; i++) {
         values[i] = attn_tensor_int_at(&tensor, (ptrdiff_t)i);
+        if (tensor.dtype == ATTN_UINT64 && values[i] == INT64_MAX)
+            return refuse_huge(options, &tensor, i, pointer);
+    }
     if (named != NULL)
         named->ints = values;
     *out = (struct attn_int_list){values, tensor.shape[0]};

@@ -143,9 +143,10 @@ static enum attn_status take_member(struct options *options, const char *name,
     }
     const char *const nearest = options_nearest(name, names);
     return attn_fail(options->reader.error, ATTN_UNKNOWN_FIELD, where,
-                     "weights has no \"%s\"%s%s; it has stage, heads, rows and cols.",
+                     "weights has no \"%s\".%s%s%s It has stage, heads, rows and cols.",
                      json_snippet(name, strlen(name), 0, shown, sizeof shown),
-                     nearest == NULL ? "" : ". Did you mean ", nearest == NULL ? "" : nearest);
+                     nearest == NULL ? "" : " Did you mean \"", nearest == NULL ? "" : nearest,
+                     nearest == NULL ? "" : "\"?");
 }
 
 enum attn_status options_apply_weights(struct options *options, struct json_value value,

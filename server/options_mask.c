@@ -44,8 +44,10 @@ static enum attn_status reserve_node(struct walk *walk) {
     if (walk->count < walk->room)
         return ATTN_OK;
     if (walk->room == ATTN_MASK_MAX_NODES)
-        return attn_fail(error, ATTN_BAD_MASK, "/mask", "The mask has more than %d parts.",
-                         ATTN_MASK_MAX_NODES);
+        return attn_fail_limit(error, ATTN_BAD_MASK, "/mask", ATTN_MASK_MAX_NODES,
+                               "The mask has more than %d parts. A mask this irregular is an allow "
+                               "tensor.",
+                               ATTN_MASK_MAX_NODES);
     const size_t room = walk->room == 0 ? 4 : walk->room * 2;
     struct attn_mask_node *const nodes =
         storage_take_array(walk->options->reader.storage, room, sizeof *nodes);
@@ -74,8 +76,11 @@ static enum attn_status failure(const struct walk *walk) {
 
 static enum attn_status push(struct walk *walk, const struct frame *frame) {
     if (walk->depth == ATTN_MASK_MAX_DEPTH)
-        return attn_fail(walk->options->reader.error, ATTN_BAD_MASK, frame->pointer,
-                         "The mask is nested deeper than %d levels.", ATTN_MASK_MAX_DEPTH);
+        return attn_fail_limit(walk->options->reader.error, ATTN_BAD_MASK, frame->pointer,
+                               ATTN_MASK_MAX_DEPTH,
+                               "The mask is nested deeper than %d levels; flatten its all, any and "
+                               "not.",
+                               ATTN_MASK_MAX_DEPTH);
     walk->stack[walk->depth++] = *frame;
     return ATTN_OK;
 }

@@ -106,10 +106,10 @@ enum attn_status options_mask_refuse(struct options *options, const char *word,
         names[i] = attn_mask_kind_name((enum attn_mask_kind)i);
     const char *const nearest = options_nearest(word, names);
     return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
-                     "\"%s\" is no mask%s%s. There are causal, window, padding, prefix, segments, "
-                     "allow and hide, combined with all, any and not.",
-                     shown, nearest == NULL ? "" : "; did you mean ",
-                     nearest == NULL ? "" : nearest);
+                     "\"%s\" is no mask.%s%s%s There are causal, window, padding, prefix, "
+                     "segments, allow and hide, combined with all, any and not.",
+                     shown, nearest == NULL ? "" : " Did you mean \"",
+                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
 }
 
 static const struct leaf_member *find_member(enum attn_mask_kind kind, const char *name) {
@@ -138,7 +138,8 @@ static enum attn_status read_member(struct options *options, enum attn_mask_kind
         return member->read(options, value, json_pointer_member(where, pointer, name), node);
     list_members(kind, list, sizeof list);
     return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
-                     "A %s mask has no \"%s\"; besides type it has %s.", attn_mask_kind_name(kind),
+                     "A mask of type %s has no \"%s\"; besides type it has %s.",
+                     attn_mask_kind_name(kind),
                      json_snippet(name, strlen(name), 0, shown, sizeof shown), list);
 }
 
@@ -148,7 +149,8 @@ static enum attn_status check_members(struct options *options, enum attn_mask_ki
         if (MEMBERS[i].kind == kind && MEMBERS[i].required &&
             json_object_get(object.node, MEMBERS[i].name) == NULL)
             return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
-                             "A %s mask needs \"%s\".", attn_mask_kind_name(kind), MEMBERS[i].name);
+                             "A mask of type %s needs \"%s\".", attn_mask_kind_name(kind),
+                             MEMBERS[i].name);
     const bool lengths = json_object_get(object.node, "kv_lengths") != NULL;
     const bool keep = json_object_get(object.node, "keep") != NULL;
     if (kind == ATTN_MASK_PADDING && lengths == keep)

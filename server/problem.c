@@ -49,6 +49,7 @@ const char *problem_sentence(int code) {
 
 void problem_set(struct problem *problem, int code, const char *pointer, const char *format, ...) {
     problem->code = code;
+    problem->limit = 0;
     snprintf(problem->pointer, sizeof problem->pointer, "%s", pointer == NULL ? "" : pointer);
     va_list arguments;
     va_start(arguments, format);
@@ -58,6 +59,7 @@ void problem_set(struct problem *problem, int code, const char *pointer, const c
 
 void problem_from_error(struct problem *problem, const struct attn_error *error) {
     problem->code = (int)error->status;
+    problem->limit = error->limit;
     memcpy(problem->pointer, error->pointer, sizeof problem->pointer);
     memcpy(problem->detail, error->detail, sizeof problem->detail);
     if (problem->detail[0] == '\0')
@@ -75,5 +77,7 @@ void problem_write(const struct problem *problem, const char *instance, struct t
         text_format(out, ",\"pointer\":");
         text_json(out, problem->pointer);
     }
+    if (problem->limit > 0)
+        text_format(out, ",\"limit\":%.17g", problem->limit);
     text_format(out, "}\n");
 }

@@ -24,6 +24,7 @@ struct problem {
     int code;          /* an enum attn_status or an enum problem_code */
     char pointer[128]; /* "" when there is no one place */
     char detail[512];
+    double limit; /* the one that was exceeded, in its own unit; 0: none was */
 };
 
 /* HTTP status, stable name and sentence of a code of either kind. Static strings. */

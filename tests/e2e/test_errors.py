@@ -9,8 +9,9 @@ import json
 import re
 
 import pytest
-from support import folders
+from support import folders, tables
 from support.daemon import Daemon
+from support.sentences import faults, format_faults, formats
 
 MEMBERS = {"type", "title", "status", "detail", "instance", "pointer", "limit"}
 # Nothing of the inside may show: names of the source, paths, addresses, libraries.
@@ -54,6 +55,7 @@ def test_refused(name, request):
         assert re.fullmatch(expected["detail_matches"], problem["detail"])
     else:
         assert problem["detail"] == expected["detail"]
+    assert not faults(problem["detail"]), problem["detail"]
     for member in ("pointer", "limit"):
         assert problem.get(member) == expected.get(member)
     for header, value in expected.get("headers", {}).items():
@@ -68,3 +70,11 @@ def test_the_daemon_goes_on(name, client):
     folders.send(client, folder)
     answer = client.attention([[1.0]], [[1.0]], [[2.0]], wire="nested")
     assert answer["output"].tolist() == [[2]]
+
+
+def test_every_sentence_of_the_source_is_one():
+    """Those too that take a lack of memory or a race to be said."""
+    sources = [*tables.ROOT.glob("core/**/*.c"), *tables.ROOT.glob("server/*.c")]
+    found = [text for source in sources for text in formats(source.read_text())]
+    assert len(found) > 100
+    assert not [(text, format_faults(text)) for text in found if format_faults(text)]

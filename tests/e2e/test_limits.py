@@ -13,6 +13,7 @@ import pytest
 from support import raw, safetensors
 from support.client import SAFETENSORS_TYPE
 from support.daemon import Daemon
+from support.sentences import faults
 
 GONE = 'attention_http_requests_total{route="/v1/attention",method="POST",code="499"}'
 
@@ -114,6 +115,8 @@ def test_the_queue_is_bounded():
         for answer in answers:
             if answer.status == 503:
                 assert (answer.problem, answer.headers["retry-after"]) == ("overloaded", "1")
+                problem = json.loads(answer.body)
+                assert (problem["limit"], faults(problem["detail"])) == (1, [])
         assert raw.samples(daemon.client)['attention_rejections_total{reason="overloaded"}'] >= 1
         rest(daemon)
 

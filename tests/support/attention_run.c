@@ -74,7 +74,7 @@ void run_close(struct run *run) {
 
 void run_plan(struct run *run) {
     static const struct attn_limits limits = {SIZE_MAX, INFINITY};
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     if (attn_call_init(&run->call, &run->request, &error) == ATTN_OK)
         attn_plan_make(&run->call, &limits, &run->plan, &run->result, &error);
     ck_assert_msg(error.status == ATTN_OK, "refused: %s", error.detail);

@@ -243,11 +243,11 @@ START_TEST(huge_sizes_are_refused_before_they_are_allocated) {
     request = request_sized(0, huge, 1, 1, 1, 1, 1);
     refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "heads; a call may have");
     request = request_sized(huge, 1, 1, 0, 0, 1, 1);
-    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "query rows; a call may have");
+    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");
     request = request_sized(1, 1, 1, huge, 1, 0, 0);
-    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "query rows; a call may have");
+    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");
     request = request_sized(huge, (size_t)1 << 20, 1, huge, 1, 0, 0);
-    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "query rows; a call may have");
+    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");
     request = request_of(F32(0, 1, 0), F32(0, 1, 0), F32(0, 1, 0));
     request.num_heads = INT64_MAX;
     refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "heads; a call may have");

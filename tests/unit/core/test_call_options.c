@@ -275,12 +275,12 @@ START_TEST(heads_of_the_map_keep_their_order) {
     ck_assert_int_eq(call.map_heads[1], 0);
     attn_call_close(&call);
     request.map.heads = INTS(0, 4);
-    refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "there are 4, got 4");
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "below Hq = 4; got 4");
     request.map.heads = INTS(-1);
     refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "got -1");
     request = request_sized(1, 0, 1, 3, 3, 4, 4);
     request.map.heads = INTS(0);
-    refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "there are 0, got 0");
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "below Hq = 0; got 0");
 }
 END_TEST
 

@@ -183,20 +183,20 @@ END_TEST
 
 START_TEST(unequal_lengths_without_a_place_are_refused) {
     struct attn_request request = masked(1, 3, 8, PROGRAM(CAUSAL(NONE)));
-    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With 3 queries and 8 keys");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "\"top_left\"} (query 0 at key 0)");
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "\"bottom_right\" (last query at last key)");
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "q_offset");
     request = masked(1, 3, 8, PROGRAM(WINDOW(2, 0)));
-    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With 3 queries and 8 keys");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
     request = masked(1, 3, 8, PROGRAM(WINDOW(-1, 0), JOIN(NOT, 0)));
-    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With 3 queries and 8 keys");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
     request = request_sized(1, 2, 1, 8, 3, 4, 4);
     request.alibi = true;
-    refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With 8 queries and 3 keys");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With Tq = 8 and Tk = 3");
     request.alibi = false;
     request.alibi_slopes = REALS(0.5);
-    refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With 8 queries and 3 keys");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With Tq = 8 and Tk = 3");
 }
 END_TEST
 

@@ -53,7 +53,7 @@ static const struct refusal REFUSALS[] = {
      {"6", "Tk = 5", "batch item 1"}},
     {{.kind = ATTN_MASK_PADDING, .kv_lengths = LIST(THREE_VALUES), POINTER},
      "/kv_lengths",
-     {"3 values", "each of the 2", ""}},
+     {"3 values", "B = 2", ""}},
     {{.kind = ATTN_MASK_PADDING, .kv_lengths = LIST(FIVE), .q_lengths = LIST(FIVE), POINTER},
      "/q_lengths",
      {"5", "Tq = 4", ""}},
@@ -74,7 +74,7 @@ static const struct refusal REFUSALS[] = {
     {{.kind = ATTN_MASK_SEGMENTS, POINTER}, "", {"q", "kv", "segment"}},
     {{.kind = ATTN_MASK_SEGMENTS, .tensor = SHAPED(ZEROS, ATTN_INT8, 1, 4), POINTER},
      "",
-     {"kv", "4 queries", "5 keys"}},
+     {"kv", "Tq = 4", "Tk = 5"}},
     {{.kind = ATTN_MASK_SEGMENTS,
       .tensor = SHAPED(ZEROS, ATTN_INT8, 1, 3),
       .kv = SHAPED(ZEROS, ATTN_INT8, 1, 5),
@@ -120,8 +120,8 @@ static const struct refusal REFUSALS[] = {
     {{.kind = ATTN_MASK_HIDE, .tensor = SHAPED(MINUS_ONE, ATTN_INT32, 1, 5), POINTER},
      "/tensor",
      {"hide holds -1", "[4]", ""}},
-    {{.kind = ATTN_MASK_ALL, .operands = 1, POINTER}, "", {"all takes 1", "0 stand", ""}},
-    {{.kind = ATTN_MASK_NOT, POINTER}, "", {"not takes 1", "0 stand", ""}},
+    {{.kind = ATTN_MASK_ALL, .operands = 1, POINTER}, "", {"all takes 1", "only 0", ""}},
+    {{.kind = ATTN_MASK_NOT, POINTER}, "", {"not takes 1", "only 0", ""}},
 };
 
 START_TEST(refusals_name_the_place_and_the_way_out) {
@@ -181,7 +181,7 @@ START_TEST(a_program_that_is_no_tree_is_refused) {
     struct attn_mask_node nodes[ATTN_MASK_MAX_NODES + 1] = {0};
     expect_refused(nodes, 2, "2 masks side by side");
     nodes[2] = (struct attn_mask_node){.kind = ATTN_MASK_ANY, .operands = 3};
-    expect_refused(nodes, 3, "any takes 3 masks, but 2 stand before it");
+    expect_refused(nodes, 3, "any takes 3 masks, of which only 2");
     nodes[2] = (struct attn_mask_node){.kind = ATTN_MASK_ANY, .operands = SIZE_MAX};
     expect_refused(nodes, 3, "any takes");
     expect_refused(nodes, ATTN_MASK_MAX_NODES + 1, "at most 256");

@@ -17,7 +17,7 @@ enum {
 static struct attn_plan plan_within(struct attn_request *request, const struct attn_limits *limits,
                                     struct attn_result *result) {
     struct attn_call call = accept_request(request);
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     struct attn_plan plan;
     const enum attn_status status = attn_plan_make(&call, limits, &plan, result, &error);
     ck_assert_msg(status == ATTN_OK, "refused: %s", error.detail);
@@ -33,7 +33,7 @@ static struct attn_plan plan_of(struct attn_request *request) {
 static void refuse_plan(struct attn_request *request, const struct attn_limits *limits,
                         enum attn_status status, const char *pointer, const char *words) {
     struct attn_call call = accept_request(request);
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     struct attn_plan plan;
     struct attn_result result;
     ck_assert_str_eq(attn_status_name(attn_plan_make(&call, limits, &plan, &result, &error)),
@@ -294,7 +294,8 @@ START_TEST(a_row_that_fits_no_workspace_is_refused) {
     struct attn_request request = request_sized(1, (size_t)1 << 20, 1, 1, 1, 1, 4096);
     name_kernel(&request, _i);
     request.returns = ATTN_RETURN_LSE;
-    refuse_plan(&request, &NO_LIMITS, ATTN_TOO_MUCH_WORK, "/q", "1048576 heads that share a key");
+    refuse_plan(&request, &NO_LIMITS, ATTN_TOO_MUCH_WORK, "/q",
+                "heads that share a key (Hq/Hkv = 1048576)");
 }
 END_TEST
 

@@ -65,7 +65,7 @@ START_TEST(faults_are_as_the_wire_needs_them) {
 END_TEST
 
 START_TEST(a_failure_is_recorded) {
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     ck_assert_int_eq(attn_fail(&error, ATTN_BAD_VALUE, "/scale", "got %d of %s.", 3, "four"),
                      ATTN_BAD_VALUE);
     ck_assert_int_eq(error.status, ATTN_BAD_VALUE);
@@ -74,8 +74,17 @@ START_TEST(a_failure_is_recorded) {
 }
 END_TEST
 
+START_TEST(a_limit_is_recorded) {
+    struct attn_error error = {ATTN_OK, "", "", 0};
+    attn_fail_limit(&error, ATTN_BODY_TOO_LARGE, "", 12, "At most %d.", 12);
+    ck_assert_int_eq(error.status, ATTN_BODY_TOO_LARGE);
+    ck_assert_str_eq(error.detail, "At most 12.");
+    ck_assert_double_eq(error.limit, 12);
+}
+END_TEST
+
 START_TEST(the_first_failure_stays) {
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     attn_fail(&error, ATTN_BAD_VALUE, "/scale", "first");
     ck_assert_int_eq(attn_fail(&error, ATTN_NO_MEMORY, "/q", "second"), ATTN_BAD_VALUE);
     ck_assert_int_eq(error.status, ATTN_BAD_VALUE);
@@ -85,7 +94,7 @@ START_TEST(the_first_failure_stays) {
 END_TEST
 
 START_TEST(long_texts_are_cut_and_ended) {
-    struct attn_error error = {ATTN_OK, "", ""};
+    struct attn_error error = {ATTN_OK, "", "", 0};
     char text[2000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -108,6 +117,7 @@ static Suite *status_suite(void) {
     TCase *failing = tcase_create("failing");
     tcase_add_test(failing, a_failure_is_recorded);
     tcase_add_test(failing, the_first_failure_stays);
+    tcase_add_test(failing, a_limit_is_recorded);
     tcase_add_test(failing, long_texts_are_cut_and_ended);
     suite_add_tcase(suite, failing);
     return suite;

@@ -116,7 +116,7 @@ static const struct {
     struct refusal refusal;
     size_t data;
 } REFUSALS[] = {
-    {{"", ATTN_MALFORMED, "", "header is 0 bytes"}, 32},
+    {{"", ATTN_MALFORMED, "", "has a length of 0"}, 32},
     {{"[]", ATTN_MALFORMED, "", "object"}, 0},
     {{"{\"q\":}", ATTN_MALFORMED, "", "not valid JSON"}, 32},
     {{"{" Q "," K "," V "," Q "}", ATTN_MALFORMED, "", "twice"}, 32},
@@ -136,7 +136,7 @@ static const struct {
     {{"{" ENTRY("q", "F32", "1.5,2", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q", "1.5"}, 32},
     {{"{" ENTRY("q", "F32", "1,1,1,1,2", 0, 8) "," K "," V "}", ATTN_BAD_SHAPE, "q", "rank"}, 32},
     {{"{" ENTRY("q", "F32", "4194305,211106198978564", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q",
-      "span 8"},
+      "more bytes than can be counted"},
      32},
     {{"{" ENTRY("q", "F8_E4M3", "1,8", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q", "F8_E4M3"}, 32},
     {{"{" ENTRY("q", "float32", "1,2", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q", "float32"}, 32},
@@ -148,7 +148,8 @@ static const struct {
     {{"{\"__metadata__\":{\"attention\":{}}," Q "," K "," V "}", ATTN_BAD_TYPE, "__metadata__",
       "a text"},
      32},
-    {{"{" Q "," K "," V "," OPTIONS("{scale:1}") "}", ATTN_MALFORMED, "", "attention options"}, 32},
+    {{"{" Q "," K "," V "," OPTIONS("{scale:1}") "}", ATTN_MALFORMED, "", "The attention text"},
+     32},
     {{"{" Q "," K "," V "," OPTIONS("[1]") "}", ATTN_BAD_TYPE, "__metadata__", "object"}, 32},
     {{"{" Q "," K "," V "," OPTIONS("{\\\"scal\\\":1}") "}", ATTN_UNKNOWN_FIELD, "scal", "scale"},
      32},

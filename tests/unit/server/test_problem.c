@@ -68,8 +68,22 @@ START_TEST(no_place_no_pointer) {
     problem_set(&problem, PROBLEM_NOT_FOUND, NULL, "There is no %d.", 17);
     json_t *document = written(&problem);
     ck_assert_ptr_null(json_object_get(document, "pointer"));
+    ck_assert_ptr_null(json_object_get(document, "limit"));
     ck_assert_str_eq(member(document, "detail"), "There is no 17.");
     json_decref(document);
+}
+END_TEST
+
+START_TEST(a_limit_is_a_number) {
+    static const double limits[] = {1, 1073741824, 1e15, 9007199254740992};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct problem problem;
+        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL, "Too large.");
+        problem.limit = limits[i];
+        json_t *document = written(&problem);
+        ck_assert_double_eq(json_number_value(json_object_get(document, "limit")), limits[i]);
+        json_decref(document);
+    }
 }
 END_TEST
 
@@ -88,6 +102,7 @@ static Suite *problem_suite(void) {
     tcase_add_test(tests, names);
     tcase_add_test(tests, whole_document);
     tcase_add_test(tests, no_place_no_pointer);
+    tcase_add_test(tests, a_limit_is_a_number);
     tcase_add_test(tests, a_detail_is_never_empty);
     suite_add_tcase(suite, tests);
     return suite;
