@@ -16,23 +16,31 @@ static const char *const KIND_NAMES[ATTN_MASK_KIND_COUNT] = {
 /* Padding is two leaves under one name: lengths are an interval per row, `keep` is a tensor. */
 enum { LEAF_KEEP = ATTN_MASK_KIND_COUNT, LEAF_COUNT };
 
+static const struct attn_mask_costs
+    INTERVAL_COSTS = {{10, 0, 0}, {10, 0, 0}, {20, 5, 0.03}},
+    /* Ids that change at every key: each key of a row is a run of its own. */
+    SEGMENTS_COSTS = {{10, 0.3, 0}, {10, 0.3, 0}, {50, 8, 1.0}},
+    KEEP_COSTS = {{10, 0.1, 0}, {10, 0.1, 0}, {20, 1, 0.02}},
+    TENSOR_COSTS = {{10, 0, 0}, {10, 0, 0.1}, {20, 2, 0.1}},
+    COMBINATOR_COSTS = {{3, 0, 0}, {3, 0, 0}, {10, 0, 0.02}};
+
 static const struct attn_mask_leaf LEAVES[LEAF_COUNT] = {
     [ATTN_MASK_CAUSAL] = {attn_mask_validate_causal, attn_mask_bounds_causal,
-                          attn_mask_classify_interval, attn_mask_fill_interval},
+                          attn_mask_classify_interval, attn_mask_fill_interval, &INTERVAL_COSTS},
     [ATTN_MASK_WINDOW] = {attn_mask_validate_window, attn_mask_bounds_window,
-                          attn_mask_classify_interval, attn_mask_fill_interval},
+                          attn_mask_classify_interval, attn_mask_fill_interval, &INTERVAL_COSTS},
     [ATTN_MASK_PADDING] = {attn_mask_validate_lengths, attn_mask_bounds_lengths,
-                           attn_mask_classify_interval, attn_mask_fill_interval},
+                           attn_mask_classify_interval, attn_mask_fill_interval, &INTERVAL_COSTS},
     [ATTN_MASK_PREFIX] = {attn_mask_validate_prefix, attn_mask_bounds_prefix,
-                          attn_mask_classify_interval, attn_mask_fill_interval},
+                          attn_mask_classify_interval, attn_mask_fill_interval, &INTERVAL_COSTS},
     [ATTN_MASK_SEGMENTS] = {attn_mask_validate_segments, attn_mask_bounds_anything,
-                            attn_mask_classify_segments, attn_mask_fill_segments},
+                            attn_mask_classify_segments, attn_mask_fill_segments, &SEGMENTS_COSTS},
     [ATTN_MASK_ALLOW] = {attn_mask_validate_allow, attn_mask_bounds_anything,
-                         attn_mask_classify_allow, attn_mask_fill_shown},
+                         attn_mask_classify_allow, attn_mask_fill_shown, &TENSOR_COSTS},
     [ATTN_MASK_HIDE] = {attn_mask_validate_allow, attn_mask_bounds_anything,
-                        attn_mask_classify_hide, attn_mask_fill_hidden},
+                        attn_mask_classify_hide, attn_mask_fill_hidden, &TENSOR_COSTS},
     [LEAF_KEEP] = {attn_mask_validate_keep, attn_mask_bounds_anything, attn_mask_classify_keep,
-                   attn_mask_fill_shown},
+                   attn_mask_fill_shown, &KEEP_COSTS},
 };
 
 const char *attn_mask_kind_name(enum attn_mask_kind kind) {
@@ -91,4 +99,31 @@ size_t attn_mask_scratch_words(const struct attn_mask *mask, size_t rows, size_t
         !attn_mul_size(words, depth + 1, &words))
         return SIZE_MAX;
     return words;
+}
+
+static double cost_of(const struct attn_mask_cost *cost, size_t rows, size_t keys) {
+    return cost->tile + cost->line * ((double)rows + (double)keys) +
+           cost->position * ((double)rows * (double)keys);
+}
+
+static const struct attn_mask_costs *costs_of(const struct attn_mask_node *node) {
+    const struct attn_mask_leaf *leaf = attn_mask_leaf(node);
+    return leaf == NULL ? &COMBINATOR_COSTS : leaf->costs;
+}
+
+double attn_mask_classify_cost(const struct attn_mask *mask, size_t rows, size_t keys,
+                               bool thorough) {
+    double sum = 0;
+    for (size_t i = 0; i < mask->count; i++) {
+        const struct attn_mask_costs *costs = costs_of(&mask->nodes[i]);
+        sum += cost_of(thorough ? &costs->thorough : &costs->classify, rows, keys);
+    }
+    return sum;
+}
+
+double attn_mask_fill_cost(const struct attn_mask *mask, size_t rows, size_t keys) {
+    double sum = 0;
+    for (size_t i = 0; i < mask->count; i++)
+        sum += cost_of(&costs_of(&mask->nodes[i])->fill, rows, keys);
+    return sum;
 }

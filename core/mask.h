@@ -118,6 +118,13 @@ enum attn_tile_class attn_mask_classify(const struct attn_mask *mask,
                                         const struct attn_mask_space *space,
                                         const struct attn_mask_tile *tile, bool thorough);
 
+/*
+ * Nanoseconds that classifying and writing out a tile may take, estimated from above: for planning.
+ */
+double attn_mask_classify_cost(const struct attn_mask *mask, size_t rows, size_t keys,
+                               bool thorough);
+double attn_mask_fill_cost(const struct attn_mask *mask, size_t rows, size_t keys);
+
 /* 64-bit words of one row of a tile's bit picture, and of the scratch that attn_mask_fill needs
  * for a validated mask (SIZE_MAX when that does not fit). */
 size_t attn_mask_row_words(size_t keys);

@@ -19,6 +19,17 @@ struct attn_bounds {
     struct attn_interval some, every;
 };
 
+/* Nanoseconds: for the tile, for each of its rows and keys, and for each position in it. */
+struct attn_mask_cost {
+    double tile, line, position;
+};
+
+/* What a node costs at the machine of core/kernels/KERNELS.md; masks that cost it most are meant.
+ */
+struct attn_mask_costs {
+    struct attn_mask_cost classify, thorough, fill;
+};
+
 /*
  * One row per kind of leaf. `bounds` costs O(1) and is what the other two work from where a leaf is
  * an interval per row. `fill` writes every word of the tile's picture, bits past the keys as 0.
@@ -34,6 +45,7 @@ struct attn_mask_leaf {
                                      const struct attn_mask_tile *tile, bool thorough);
     void (*fill)(const struct attn_mask_node *node, const struct attn_mask_space *space,
                  const struct attn_mask_tile *tile, uint64_t *bits);
+    const struct attn_mask_costs *costs;
 };
 
 /* The leaf's row; NULL for a combinator. */

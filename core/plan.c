@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Costs, sizes and tasks of a call: a pure value. */
+/* Sizes and tasks of a call: a pure value. What they cost is plan_cost.c's. */
 #include "core/plan.h"
 
 #include <assert.h>
@@ -7,15 +7,12 @@
 
 #include "core/checked.h"
 #include "core/executor_internal.h"
+#include "core/plan_internal.h"
 
-/* What the softmax of one score costs, in floating-point operations; the rows of D = Dv = 0 too. */
-#define SOFTMAX_WORK 16.0
 /* A worker's workspace is kept below this by cutting tiles, for very wide heads. */
 #define WORKSPACE_TARGET ((size_t)32 << 20)
 /* What a worker may need at most: a row of each head that shares a key cannot be cut further. */
 #define WORKSPACE_LIMIT ((size_t)512 << 20)
-/* Tiles that are classified one by one; beyond it rows are costed by their key range alone. */
-#define MAX_TILES_CLASSIFIED ((size_t)1 << 18)
 
 static enum attn_status choose_kernel(const struct attn_call *call, struct attn_plan *plan,
                                       struct attn_error *error) {
@@ -51,53 +48,6 @@ static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) 
             return;
         *larger /= 2;
     }
-}
-
-/* Scores of one row tile that are not known to be hidden, for one head. */
-static double planned_in_row_tile(const struct attn_call *call, const struct attn_plan *plan,
-                                  size_t b, size_t h, size_t row, bool by_tile) {
-    const size_t rows = attn_min_size(plan->grid.row_tile, call->Tq - row);
-    size_t begin, end;
-    attn_mask_key_range(&call->mask, &call->space, b, h, row, rows, &begin, &end);
-    if (!by_tile || call->mask.count == 0)
-        return (double)rows * (double)(end - begin);
-    double planned = 0;
-    for (size_t key = begin - begin % plan->grid.key_tile; key < end; key += plan->grid.key_tile) {
-        const size_t first = attn_max_size(key, begin);
-        const size_t last = attn_min_size(key + plan->grid.key_tile, end);
-        const struct attn_mask_tile tile = {b, h, row, rows, first, last - first};
-        if (attn_mask_classify(&call->mask, &call->space, &tile, false) != ATTN_TILE_EMPTY)
-            planned += (double)rows * (double)tile.keys;
-    }
-    return planned;
-}
-
-static void cost(const struct attn_call *call, struct attn_plan *plan) {
-    const double scores = (double)call->Tq * (double)call->Tk;
-    plan->scores_total = (double)call->B * (double)call->Hq * scores;
-    const size_t batches = attn_mask_varies_by_batch(&call->mask) || call->space.q_offset_count > 1
-                               ? call->B
-                               : attn_min_size(call->B, 1);
-    const size_t heads =
-        attn_mask_varies_by_head(&call->mask) ? call->Hq : attn_min_size(call->Hq, 1);
-    const double row_tiles = (double)batches * (double)heads * (double)plan->row_tiles;
-    const double key_tiles = (double)call->Tk / (double)plan->grid.key_tile + 1;
-    plan->scores_planned = plan->scores_total;
-    if (call->mask.count != 0 && row_tiles > 0 && row_tiles <= (double)MAX_TILES_CLASSIFIED) {
-        const bool by_tile = row_tiles * key_tiles <= (double)MAX_TILES_CLASSIFIED;
-        double planned = 0;
-        for (size_t b = 0; b < batches; b++)
-            for (size_t h = 0; h < heads; h++)
-                for (size_t row = 0; row < call->Tq; row += plan->grid.row_tile)
-                    planned += planned_in_row_tile(call, plan, b, h, row, by_tile);
-        plan->scores_planned =
-            planned * ((double)call->B / (double)batches) * ((double)call->Hq / (double)heads);
-    }
-    plan->flops = 2.0 * ((double)call->D + (double)call->Dv) * plan->scores_planned;
-    if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
-        plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
-                       (double)call->map_rows * (double)call->map_cols;
-    plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned;
 }
 
 /* Adds an axis to a shape. */
@@ -180,7 +130,7 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
                                attn_call_group(call), WORKSPACE_LIMIT);
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
-    cost(call, plan);
+    attn_plan_cost(call, plan);
     if (plan->work > limits->flops)
         return attn_fail_limit(
             error, ATTN_TOO_MUCH_WORK, "", limits->flops,

@@ -28,7 +28,9 @@ struct attn_plan {
     double scores_total;    /* B * Hq * Tq * Tk */
     double scores_planned;  /* of them in tiles that are not known to be empty */
     double flops;           /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map */
-    double work; /* flops and 16 for each score's softmax: what limits and scheduling go by */
+    /* flops, 16 for each score's softmax, and 50 for each nanosecond that evaluating the mask may
+       take: what limits and scheduling go by */
+    double work;
 };
 
 /*

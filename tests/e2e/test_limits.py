@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from support import raw, safetensors
-from support.client import SAFETENSORS_TYPE
+from support.client import SAFETENSORS_TYPE, pack
 from support.daemon import Daemon
 from support.sentences import faults
 
@@ -236,3 +236,27 @@ def test_idle_connections_are_closed(hasty):
         begin = time.monotonic()
         assert connection.ended()
         assert 0.8 < time.monotonic() - begin < 10
+
+
+LONG_MASK = {"all": [{"type": "segments", "q": "ids"}] * 250}
+
+
+def ask_few_tokens(daemon, mask=None):
+    """A call about 300 tokens of one number: without a mask, microseconds."""
+    q = np.ones((300, 1), np.float32)
+    options, tensors = ({"mask": mask}, {"ids": np.arange(300) % 2}) if mask else ({}, {})
+    body, kind = pack(q, q, q, options, tensors, "safetensors")
+    return daemon.client.send("POST", "/v1/attention", body, {"Content-Type": kind})
+
+
+def test_a_long_mask_is_not_evaluated_on_an_io_thread(daemon):
+    """A call that no worker took has no wait to report."""
+    assert ask_few_tokens(daemon).meta["timings_ms"]["queue"] == 0
+    assert ask_few_tokens(daemon, LONG_MASK).meta["timings_ms"]["queue"] > 0
+
+
+def test_a_long_mask_counts_toward_the_most_work():
+    with Daemon("--max-flops", "100000000") as daemon:
+        assert ask_few_tokens(daemon).status == 200
+        refusal = ask_few_tokens(daemon, LONG_MASK)
+        assert refusal.status == 413 and b"too-much-work" in refusal.body
