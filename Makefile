@@ -154,7 +154,7 @@ load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requ
 	+@$(parallel) $(DAEMON)
 	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) tests/load.py $(LOAD)
 
-bench: ## build the benchmarks and run them in order (BENCH='numbers kernels' for some)
+bench: ## build the benchmarks and run them in order, two to six minutes (BENCH='numbers kernels' for some)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
 	+@$(parallel) $(BENCHES) $(DAEMON)
 	@missed=0; for b in $(if $(BENCH),$(BENCH:%=$(BUILD)/bench/%),$(BENCHES)); do \
@@ -297,6 +297,9 @@ clean: ## remove everything built here (build/venv stays; rm -rf build removes i
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
+	@echo 'benchmarks:'
+	@sed -n 's/^ [*]   make \(bench BENCH=[a-z]*\): \(.*\)/\1|\2/p' $(BENCH_MAIN) | \
 	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -2,6 +2,7 @@
 /*
  * Kernels against the yardstick (bench/yardstick.h), in useful FLOPs: 4 H D per visible score.
  *
+ *   make bench BENCH=kernels: kernels against OpenBLAS's sgemm, one to four minutes
  *   build/release/bench/kernels [kernel [n [D [rounds]]]]    0 stands for all
  */
 #include "bench/bare_call.h"

@@ -4,6 +4,7 @@
  * sprintf. The contestants run in turn within each round and the median of the rounds' ratios
  * counts, so that a noisy machine slows both alike. Exits 1 when a target is missed.
  *
+ *   make bench BENCH=numbers: numbers in JSON, both ways, ten seconds
  *   make -j2 build/release/bench/numbers && build/release/bench/numbers [rounds]
  */
 #include "server/numbers.h"

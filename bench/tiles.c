@@ -4,6 +4,7 @@
  * rounds: what a change of the kernel or of its tiles brings, on a machine that others use too,
  * where elapsed time says nothing. Useful FLOPs, as in bench/kernels.c; two heads.
  *
+ *   make bench BENCH=tiles: the blas kernel in CPU time, a few seconds
  *   build/release/bench/tiles [n [D [rounds [rows keys]...]]]    rows keys: tiles to try
  */
 #include "bench/bare_call.h"

@@ -116,3 +116,12 @@ def test_every_file_that_a_document_names_exists():
                                page.read_text()):
             placeholder = "NAME" in name
             assert placeholder or list(ROOT.glob(name.rstrip("/"))), f"{page.name} names {name}"
+
+
+def test_help_says_how_long_each_benchmark_takes():
+    told = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout
+    programs = [path.stem for path in ROOT.glob("bench/*.c") if "\nint main(" in path.read_text()]
+    assert programs
+    for name in ["", *(f"BENCH={name} " for name in programs)]:
+        assert re.search(rf"^  bench {name}.*(seconds|minutes?)", told, flags=re.M), name

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 from support import raw
-from support.daemon import Daemon, free_port
+from support.daemon import Daemon, bound, free_port
 
 FAMILIES = {
     "attention_http_requests_total": "counter",
@@ -190,8 +190,8 @@ def prometheus(server, tmp_path):
                       "scrape_configs:\n- job_name: attentiond\n  static_configs:\n"
                       f"  - targets: ['127.0.0.1:{server.port}']\n")
     process = subprocess.Popen(
-        ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
-         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
+        bound(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
+               f"--web.listen-address=127.0.0.1:{port}"]), stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL)
     yield port
     process.terminate()

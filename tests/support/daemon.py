@@ -37,12 +37,18 @@ def environment():
             if not name.startswith("ATTENTIOND")}
 
 
+def bound(command):
+    """The command as one that ends with this process, however this one ends: tests that are killed
+    must not leave a daemon behind. setpriv becomes the command, so the process is the same."""
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
 class Daemon:
     def __init__(self, *arguments):
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
         self.command = [BINARY, "--listen", f"127.0.0.1:{self.port}", *arguments]
-        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log,
+        self.process = subprocess.Popen(bound(self.command), stdout=self.log, stderr=self.log,
                                         env=environment())
         self.client = Client(self.port)
 
