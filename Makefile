@@ -89,6 +89,7 @@ CORE := $(BUILD)/libattention.a
 CONFIG := $(BUILD)/libconfig.a
 SERVER := $(BUILD)/libserver.a
 SUPPORT := $(BUILD)/libtestsupport.a
+HEADER := $(BUILD)/gen/attention/attention.h
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(BENCH_MAIN))
 DAEMON := $(if $(filter release,$(VARIANT)),$(O)/attentiond,$(BUILD)/attentiond)
@@ -107,7 +108,7 @@ SANITIZE := $(SANITIZE_$(VARIANT))
 .SECONDARY:
 .SUFFIXES:
 
-build: $(DAEMON) ## build the daemon: build/attentiond
+build: $(DAEMON) $(HEADER) ## build the daemon: build/attentiond
 
 # Only the release binary stands at build/attentiond, whatever else was built since.
 $(O)/attentiond: $(O)/release/attentiond
@@ -232,7 +233,6 @@ $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 # The headers lie under attention/ as they lie here, so that their own "core/..." includes resolve;
 # attention/attention.h leads to them. libattention is static: Requires and Libs hold all it needs.
 INSTALL ?= install
-HEADER = $(BUILD)/gen/attention/attention.h
 HEADERS = $(sort $(filter core/%,$(shell $(CC) $(LANGUAGE) -MM core/attention.h)))
 dest = $(DESTDIR)$(1)
 CONF = $(call dest,$(sysconfdir))/attentiond/attentiond.conf
