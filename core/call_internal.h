@@ -21,6 +21,10 @@ enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn
 enum attn_status attn_call_resolve_head_lists(struct attn_call *call, struct attn_request *request,
                                               struct attn_error *error);
 
+/* One value for all heads, or one per head, in [lowest, inf); never NaN. Errors: BAD_VALUE. */
+enum attn_status attn_check_head_list(const struct attn_real_list *list, size_t heads,
+                                      const char *pointer, double lowest, struct attn_error *error);
+
 /* The additive bias: dtype, broadcast, no +inf. Errors: BAD_DTYPE, BAD_SHAPE, BAD_VALUE. */
 enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error);

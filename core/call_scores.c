@@ -25,20 +25,27 @@ static void alibi_slopes(size_t heads, double *slopes) {
     }
 }
 
-/* One value for all heads, or one per head; never NaN or +inf. */
-static enum attn_status per_head(const struct attn_real_list *list, size_t heads,
-                                 const char *pointer, double lowest, double *out,
-                                 struct attn_error *error) {
+enum attn_status attn_check_head_list(const struct attn_real_list *list, size_t heads,
+                                      const char *pointer, double lowest,
+                                      struct attn_error *error) {
     if (list->count != 1 && list->count != heads)
         return attn_fail(error, ATTN_BAD_VALUE, pointer,
                          "%s must have one value per query head (%zu) or one for all, got %zu.",
                          pointer + 1, heads, list->count);
-    for (size_t h = 0; h < heads; h++) {
-        out[h] = list->values[list->count == 1 ? 0 : h];
-        if (!(out[h] >= lowest && out[h] < INFINITY))
+    for (size_t n = 0; n < list->count; n++)
+        if (!(list->values[n] >= lowest && list->values[n] < INFINITY))
             return attn_fail(error, ATTN_BAD_VALUE, pointer, "%s must be finite, got %g.",
-                             pointer + 1, out[h]);
-    }
+                             pointer + 1, list->values[n]);
+    return ATTN_OK;
+}
+
+static enum attn_status per_head(const struct attn_real_list *list, size_t heads,
+                                 const char *pointer, double lowest, double *out,
+                                 struct attn_error *error) {
+    if (attn_check_head_list(list, heads, pointer, lowest, error) != ATTN_OK)
+        return error->status;
+    for (size_t h = 0; h < heads; h++)
+        out[h] = list->values[list->count == 1 ? 0 : h];
     return ATTN_OK;
 }
 
@@ -100,7 +107,7 @@ enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_requ
                          "bias is added to the scores and must be a float tensor, got %s. For a "
                          "mask of booleans use {\"type\":\"allow\"} or {\"type\":\"hide\"}.",
                          attn_dtype_name(bias->dtype));
-    const size_t shape[ATTN_MAX_RANK] = {call->B, call->Hq, call->Tq, call->Tk};
+    const size_t shape[ATTN_AXES] = {call->B, call->Hq, call->Tq, call->Tk};
     if (!attn_tensor_broadcast(bias, shape, &call->bias))
         return attn_fail(error, ATTN_BAD_SHAPE, "/bias",
                          "bias must broadcast, aligned at the right, to [B,Hq,Tq,Tk] = "

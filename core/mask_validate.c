@@ -95,7 +95,7 @@ static bool spread_over_batch(struct attn_tensor *tensor, size_t B, size_t T) {
     const struct attn_tensor view = {
         .data = tensor->data,
         .dtype = tensor->dtype,
-        .rank = ATTN_MAX_RANK,
+        .rank = ATTN_AXES,
         .shape = {B, 1, 1, T},
         .stride = {rank == 2 && tensor->shape[0] != 1 ? tensor->stride[0] : 0, 0, 0,
                    tensor->stride[rank - 1]}};
@@ -205,8 +205,8 @@ static size_t binary_run(const struct attn_tensor *tensor, ptrdiff_t offset, siz
 static enum attn_status validate_binary(const struct attn_mask_node *node,
                                         struct attn_error *error) {
     const int rank = node->tensor.rank;
-    size_t shape[ATTN_MAX_RANK] = {1, 1, 1, 1}, at[ATTN_MAX_RANK] = {0};
-    memcpy(shape + ATTN_MAX_RANK - rank, node->tensor.shape, (size_t)rank * sizeof *shape);
+    size_t shape[ATTN_AXES] = {1, 1, 1, 1}, at[ATTN_AXES] = {0};
+    memcpy(shape + ATTN_AXES - rank, node->tensor.shape, (size_t)rank * sizeof *shape);
     struct attn_tensor own;
     const bool fits = attn_tensor_broadcast(&node->tensor, shape, &own);
     assert(fits);
@@ -219,7 +219,7 @@ static enum attn_status validate_binary(const struct attn_mask_node *node,
                 if (at[3] == shape[3])
                     continue;
                 char place[96], value[ATTN_INT_TEXT_ROOM];
-                attn_shape_text(rank, at + ATTN_MAX_RANK - rank, place, sizeof place);
+                attn_shape_text(rank, at + ATTN_AXES - rank, place, sizeof place);
                 const ptrdiff_t fault = attn_tensor_offset(&own, at[0], at[1], at[2], at[3]);
                 return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
                                  "%s holds %s at %s; it is true and false, or 1 and 0.",
@@ -232,11 +232,11 @@ static enum attn_status validate_binary(const struct attn_mask_node *node,
 static enum attn_status refuse_shape(const struct attn_mask_node *node,
                                      const struct attn_mask_space *space,
                                      struct attn_error *error) {
-    const size_t full[ATTN_MAX_RANK] = {space->B, space->Hq, space->Tq, space->Tk};
+    const size_t full[ATTN_AXES] = {space->B, space->Hq, space->Tq, space->Tk};
     const struct attn_tensor *tensor = &node->tensor;
     char shape[96], wanted[96];
     attn_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
-    attn_shape_text(ATTN_MAX_RANK, full, wanted, sizeof wanted);
+    attn_shape_text(ATTN_AXES, full, wanted, sizeof wanted);
     return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
                      "%s has shape %s; it must broadcast to [B, Hq, Tq, Tk] = %s: counted from the "
                      "right, each axis is 1 or that size (rank 3 is heads, queries, keys; one "
@@ -257,7 +257,7 @@ static enum attn_status refuse_padding_shape(const struct attn_mask_node *node,
 enum attn_status attn_mask_validate_allow(struct attn_mask_node *node,
                                           const struct attn_mask_space *space,
                                           struct attn_error *error) {
-    const size_t full[ATTN_MAX_RANK] = {space->B, space->Hq, space->Tq, space->Tk};
+    const size_t full[ATTN_AXES] = {space->B, space->Hq, space->Tq, space->Tk};
     const struct attn_tensor *tensor = &node->tensor;
     struct attn_tensor view;
     if (!attn_mask_tensor_given(tensor))

@@ -95,11 +95,13 @@ bool attn_shape_bytes(enum attn_dtype dtype, int rank, const size_t *shape, size
     return true;
 }
 
-bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_MAX_RANK],
+bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_AXES],
                            struct attn_tensor *out) {
-    struct attn_tensor view = {.data = tensor->data, .dtype = tensor->dtype, .rank = ATTN_MAX_RANK};
-    const int missing = ATTN_MAX_RANK - tensor->rank;
-    for (int axis = 0; axis < ATTN_MAX_RANK; axis++) {
+    struct attn_tensor view = {.data = tensor->data, .dtype = tensor->dtype, .rank = ATTN_AXES};
+    const int missing = ATTN_AXES - tensor->rank;
+    if (missing < 0)
+        return false;
+    for (int axis = 0; axis < ATTN_AXES; axis++) {
         view.shape[axis] = shape[axis];
         if (axis < missing || tensor->shape[axis - missing] == 1)
             continue;

@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ATTN_MAX_RANK 4
+/* The axes of a call's tensors, [B,H,T,D] or [B,H,Tq,Tk]; and one more for a pile of them. */
+#define ATTN_AXES 4
+#define ATTN_MAX_RANK 5
 #define ATTN_INT_TEXT_ROOM 24
 
 enum attn_dtype {
@@ -56,14 +58,14 @@ bool attn_shape_elements(int rank, const size_t *shape, size_t *elements);
 bool attn_shape_bytes(enum attn_dtype dtype, int rank, const size_t *shape, size_t *bytes);
 
 /*
- * Right-aligned broadcast of `tensor` to `shape` of rank ATTN_MAX_RANK: axes of size 1 and missing
- * leading axes get stride 0. False when some axis is neither 1 nor the wanted size. Borrows the
- * same data.
+ * Right-aligned broadcast of `tensor` to `shape` of rank ATTN_AXES: axes of size 1 and missing
+ * leading axes get stride 0. False when some axis is neither 1 nor the wanted size, or when there
+ * are more axes. Borrows the same data.
  */
-bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_MAX_RANK],
+bool attn_tensor_broadcast(const struct attn_tensor *tensor, const size_t shape[ATTN_AXES],
                            struct attn_tensor *out);
 
-/* Where element [i0,i1,i2,i3] of a tensor of rank ATTN_MAX_RANK lies, in elements from data. */
+/* Where element [i0,i1,i2,i3] of a tensor of rank ATTN_AXES lies, in elements from data. */
 static inline ptrdiff_t attn_tensor_offset(const struct attn_tensor *tensor, size_t i0, size_t i1,
                                            size_t i2, size_t i3) {
     return (ptrdiff_t)i0 * tensor->stride[0] + (ptrdiff_t)i1 * tensor->stride[1] +

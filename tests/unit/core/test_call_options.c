@@ -151,6 +151,8 @@ START_TEST(bias_of_another_shape_or_type_is_refused) {
     refuse_request(&request, ATTN_BAD_SHAPE, "/bias", "[2,4,3,3]; its shape is [4, 3]");
     request.bias = F32(2, 3, 3);
     refuse_request(&request, ATTN_BAD_SHAPE, "/bias", "its shape is [2, 3, 3]");
+    request.bias = F32(1, 2, 4, 3, 3);
+    refuse_request(&request, ATTN_BAD_SHAPE, "/bias", "its shape is [1, 2, 4, 3, 3]");
     request.bias = SHAPED(ATTN_BOOL, 3, 3);
     refuse_request(&request, ATTN_BAD_DTYPE, "/bias", "got bool. For a mask of booleans use");
 }

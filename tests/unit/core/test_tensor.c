@@ -88,13 +88,17 @@ START_TEST(broadcasting_is_right_aligned) {
     struct attn_tensor out;
     struct attn_tensor t = attn_tensor_view(NULL, ATTN_BOOL, 3, (size_t[]){3, 1, 5});
     ck_assert(attn_tensor_broadcast(&t, wanted, &out));
-    ck_assert_int_eq(memcmp(out.stride, (ptrdiff_t[]){0, 5, 0, 1}, sizeof out.stride), 0);
+    ck_assert_int_eq(memcmp(out.stride, (ptrdiff_t[ATTN_MAX_RANK]){0, 5, 0, 1}, sizeof out.stride),
+                     0);
     ck_assert_int_eq(memcmp(out.shape, wanted, sizeof wanted), 0);
     ck_assert_int_eq(out.rank, 4);
 
     t = attn_tensor_view(NULL, ATTN_BOOL, 0, NULL);
     ck_assert(attn_tensor_broadcast(&t, wanted, &out));
-    ck_assert_int_eq(memcmp(out.stride, (ptrdiff_t[]){0, 0, 0, 0}, sizeof out.stride), 0);
+    ck_assert_int_eq(memcmp(out.stride, (ptrdiff_t[ATTN_MAX_RANK]){0}, sizeof out.stride), 0);
+
+    t = attn_tensor_view(NULL, ATTN_BOOL, 5, (size_t[]){1, 2, 3, 4, 5});
+    ck_assert(!attn_tensor_broadcast(&t, wanted, &out)); /* an axis too many */
 
     t = attn_tensor_view(NULL, ATTN_BOOL, 2, (size_t[]){3, 5});
     ck_assert(!attn_tensor_broadcast(&t, wanted, &out));
