@@ -8,6 +8,7 @@
 #include "core/convert.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -114,6 +115,19 @@ static inline uint16_t bfloat_from_float(float value) {
 static inline uint16_t bfloat_from_double(double value) {
     const uint64_t bits = bits_of_double(value);
     return (uint16_t)(narrow(bits & INT64_MAX, BINARY64, BFLOAT16) | (bits >> 48 & 0x8000));
+}
+
+double attn_overflow_threshold(enum attn_dtype dtype) {
+    switch (dtype) {
+    case ATTN_FLOAT16:
+        return 65520.0;
+    case ATTN_BFLOAT16:
+        return 0x1.ffp127;
+    case ATTN_FLOAT32:
+        return 0x1.ffffffp127;
+    default:
+        return INFINITY;
+    }
 }
 
 float attn_half_to_float(uint16_t bits) {

@@ -19,6 +19,9 @@ float attn_bfloat_to_float(uint16_t bits);
 uint16_t attn_bfloat_from_float(float value);
 uint16_t attn_bfloat_from_double(double value);
 
+/* The smallest magnitude that storing as `dtype` (a float type) rounds to infinity. */
+double attn_overflow_threshold(enum attn_dtype dtype);
+
 /*
  * Reads n elements of `dtype` (a float type) from src, `stride` elements apart, into dense dst.
  * FLOAT64 into float rounds once.

@@ -91,24 +91,10 @@ static void set_real(const struct running *run, void *reals, size_t index, doubl
         ((float *)reals)[index] = (float)value;
 }
 
-/* The smallest magnitude that the output's dtype rounds to infinity. */
-static double overflow_threshold(enum attn_dtype dtype) {
-    switch (dtype) {
-    case ATTN_FLOAT16:
-        return 65520.0;
-    case ATTN_BFLOAT16:
-        return 0x1.ffp127;
-    case ATTN_FLOAT32:
-        return 0x1.ffffffp127;
-    default:
-        return INFINITY;
-    }
-}
-
 /* Multiplies one row of the output; true when every element will be finite as the answer has it. */
 static bool scale_row(const struct running *run, size_t m, double factor) {
     const size_t Dv = run->call->Dv;
-    const double limit = overflow_threshold(run->call->output_dtype);
+    const double limit = attn_overflow_threshold(run->call->output_dtype);
     bool finite = true;
     if (run->wide) {
         double *row = (double *)run->at.o + m * Dv;
