@@ -36,6 +36,8 @@ const struct codec *codec_find(const char *name) {
 enum attn_status codec_request_start(struct codec_request *request, struct attn_error *error) {
     *request = (struct codec_request){.storage = storage_create()};
     attn_request_init(&request->attention);
+    attn_scaling_request_init(&request->scaling);
+    request->outputs = request->lses = attn_tensor_none();
     if (request->storage == NULL)
         return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the request now.");
     return ATTN_OK;
@@ -156,6 +158,11 @@ static double acceptability(const char *accept, const char *media_type) {
         accept += length + (accept[length] == ',');
     }
     return best;
+}
+
+bool codec_is_acceptable(const char *accept, const struct codec *codec) {
+    return accept == NULL || trim(accept, strlen(accept)).length == 0 ||
+           acceptability(accept, codec->media_type) > 0;
 }
 
 const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Codecs turn bytes into an attention request and a result into bytes; one row of the codec table
- * per media type. They see requests, calls, results and status - never plans or kernels.
+ * Codecs turn bytes into a request and a result into bytes; one row of the codec table per media
+ * type. They see requests, calls, results and status - never plans or kernels.
  *
  * The life of one exchange: codec_decode -> (validate, plan) -> codec_lay_out gives the answer its
  * memory and every wanted result tensor its place -> compute -> codec_finish completes the bytes.
@@ -12,7 +12,9 @@
 #include <stdatomic.h>
 
 #include "core/call.h"
+#include "core/merge.h"
 #include "core/result.h"
+#include "core/scaling.h"
 #include "core/status.h"
 
 enum codec_encoding { CODEC_ENCODING_UNSET, CODEC_NESTED, CODEC_FLAT, CODEC_BASE64 };
@@ -23,19 +25,25 @@ struct codec_query_option {
     const char *value;
 };
 
+struct codec_schema; /* which tensors and options a kind of call has: options_table.h */
+
 /* What decode is given. Everything is borrowed and outlives the decoded request. */
 struct codec_input {
     const void *body;
     size_t length;
     const struct codec_query_option *query;
     size_t query_count;
+    const struct codec_schema *schema;
     /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
     const atomic_bool *cancelled;
 };
 
-/* A decoded request. Its tensors borrow the body or own_memory behind `storage`. */
+/* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind
+   `storage`. */
 struct codec_request {
     struct attn_request attention;
+    struct attn_tensor outputs, lses; /* a merge's; the options it shares are in `attention` */
+    struct attn_scaling_request scaling;
     enum codec_encoding encoding; /* of a JSON answer; never UNSET after decode */
     int64_t timeout_ms;           /* 0: not given */
     void *storage;                /* owned; freed by codec_request_close */
@@ -48,6 +56,7 @@ struct codec_report {
     const char *kernel;
     double decode_ms, queue_ms, compute_ms;
     double flops;
+    const struct attn_merge *merge; /* instead of call and kernel; or NULL */
 };
 
 /* An answer under construction. */
@@ -69,7 +78,7 @@ struct codec {
     enum attn_status (*decode)(const struct codec_input *input, struct codec_request *request,
                                struct attn_error *error);
     /* Bytes that lay_out will allocate for this result: for admission, before anything is
-     * allocated. */
+     * allocated. `call` is NULL when the answer is not an attention call's. */
     bool (*answer_bytes)(const struct attn_call *call, const struct codec_request *request,
                          const struct attn_result *result, size_t *bytes);
     enum attn_status (*lay_out)(const struct attn_call *call, const struct codec_request *request,
@@ -96,6 +105,9 @@ const struct codec *codec_for_request(const char *content_type, const void *body
 /* The codec of the answer: by Accept with q-values, else that of the request. NULL: not acceptable.
  */
 const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec);
+
+/* Whether Accept (NULL: none) allows an answer of this codec. */
+bool codec_is_acceptable(const char *accept, const struct codec *codec);
 
 void codec_request_close(struct codec_request *request);
 /* Gives the buffers back to the pool. Clears *answer. */

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "server/codec_request.h"
-#include "server/options.h"
+#include "server/options_table.h"
 
 enum { EXTRA_MAX = 64 };
 
-/* A member that is neither an option nor q, k or v. */
+/* A member that is neither an option nor an operand. */
 struct extra {
     const char *name;
     json_t *node;
@@ -22,7 +22,7 @@ struct extra {
 struct body {
     struct json_document document;
     struct options options;
-    struct json_value q, k, v;
+    struct json_value operands[OPERANDS_MAX]; /* as the schema numbers them */
     struct extra extras[EXTRA_MAX];
     size_t extra_count;
 };
@@ -55,15 +55,14 @@ static enum attn_status take_extra(struct body *body, const char *name, json_t *
 }
 
 static enum attn_status take_member(struct body *body, const char *name, json_t *node) {
-    struct json_value *const tensors[] = {&body->q, &body->k, &body->v};
+    const struct codec_schema *const schema = body->options.schema;
     const struct json_value value = {&body->document, node};
-    for (size_t i = 0; i < 3; i++) {
-        if (name[0] == "qkv"[i] && name[1] == 0) {
-            *tensors[i] = value;
-            return ATTN_OK;
-        }
-    }
+    const size_t operand = schema_operand(schema, name);
     bool known;
+    if (operand < schema->operand_count) {
+        body->operands[operand] = value;
+        return ATTN_OK;
+    }
     const enum attn_status status = options_give(&body->options, name, value, &known);
     return status != ATTN_OK || known ? status : take_extra(body, name, node);
 }
@@ -73,8 +72,8 @@ static enum attn_status take_members(struct body *body) {
     char came[JSON_DESCRIPTION_ROOM];
     if (json_value_kind(root) != JSON_KIND_OBJECT)
         return attn_fail(body->options.reader.error, ATTN_BAD_TYPE, "",
-                         "Expected a JSON object with q, k and v, but %s came.",
-                         json_value_describe(root, came));
+                         "Expected a JSON object with %s, but %s came.",
+                         body->options.schema->members, json_value_describe(root, came));
     const char *name;
     json_t *node;
     enum attn_status status = ATTN_OK;
@@ -89,23 +88,30 @@ static enum attn_status refuse_unused(struct body *body) {
     char pointer[JSON_POINTER_ROOM];
     for (size_t i = 0; i < body->extra_count; i++)
         if (!body->extras[i].used)
-            return options_refuse_unknown(body->options.reader.error, body->extras[i].name,
+            return options_refuse_unknown(&body->options, body->extras[i].name,
                                           json_pointer_member(pointer, "", body->extras[i].name));
     return ATTN_OK;
 }
 
-static enum attn_status read_tensor(struct body *body, struct json_value value, const char *pointer,
-                                    struct attn_tensor *out, enum codec_encoding *form) {
-    if (value.node == NULL)
-        return attn_fail(body->options.reader.error, ATTN_MISSING_FIELD, pointer,
-                         "The request lacks %s. Attention needs the tensors q, k and v.",
-                         pointer + 1);
-    return json_tensor_read(&body->options.reader, value, JSON_TENSOR_REAL, body->options.real,
-                            pointer, out, form);
+/* An answer is written as the first operand came. */
+static enum attn_status read_operands(struct body *body, enum codec_encoding *form) {
+    const struct codec_schema *const schema = body->options.schema;
+    const struct json_reader *const reader = &body->options.reader;
+    enum attn_status status = ATTN_OK;
+    for (size_t i = 0; status == ATTN_OK && i < schema->operand_count; i++) {
+        const char *const name = schema->operands[i].name;
+        char pointer[JSON_POINTER_ROOM];
+        json_pointer_member(pointer, "", name);
+        status = body->operands[i].node == NULL
+                     ? options_refuse_missing(&body->options, name, pointer)
+                     : json_tensor_read(
+                           reader, body->operands[i], JSON_TENSOR_REAL, body->options.real, pointer,
+                           schema_tensor(schema, i, body->options.request), i == 0 ? form : NULL);
+    }
+    return status;
 }
 
 static enum attn_status read_body(struct body *body, const struct codec_input *input) {
-    struct attn_request *const attention = &body->options.request->attention;
     enum codec_encoding form = CODEC_NESTED;
     enum attn_status status = options_give_query(&body->options, input);
     if (status == ATTN_OK)
@@ -115,11 +121,7 @@ static enum attn_status read_body(struct body *body, const struct codec_input *i
     if (status == ATTN_OK)
         status = refuse_unused(body);
     if (status == ATTN_OK)
-        status = read_tensor(body, body->q, "/q", &attention->q, &form);
-    if (status == ATTN_OK)
-        status = read_tensor(body, body->k, "/k", &attention->k, NULL);
-    if (status == ATTN_OK)
-        status = read_tensor(body, body->v, "/v", &attention->v, NULL);
+        status = read_operands(body, &form);
     if (body->options.request->encoding == CODEC_ENCODING_UNSET)
         body->options.request->encoding = form;
     return status;
@@ -132,7 +134,7 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
     if (started != ATTN_OK)
         return started;
     const struct json_reader reader = {request->storage, error, input->cancelled};
-    options_init(&body.options, request, reader,
+    options_init(&body.options, input->schema, request, reader,
                  (struct options_tensors){find_extra, &body, false});
     enum attn_status status =
         json_document_open(&body.document, "The body", input->body, input->length, error);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * application/vnd.safetensors: entries q, k, v and any that a mask or the bias names (an entry
- * called bias needs no naming); options are one JSON string in __metadata__["attention"]. Entries
- * that nothing uses are refused.
+ * application/vnd.safetensors: entries for the operands and any that a mask or the bias names (an
+ * entry called bias needs no naming); options are one JSON string in __metadata__["attention"].
+ * Entries that nothing uses are refused.
  */
 #include "server/codec_safetensors.h"
 
 #include <string.h>
 
 #include "server/codec_request.h"
-#include "server/options.h"
+#include "server/options_table.h"
 
 struct container {
     struct safetensors_file file;
@@ -62,7 +62,7 @@ static enum attn_status take_options(struct container *container) {
             status = options_give(&container->options, name,
                                   (struct json_value){&container->document, node}, &known);
         if (!known)
-            status = options_refuse_unknown(error, name, name);
+            status = options_refuse_unknown(&container->options, name, name);
     }
     return status;
 }
@@ -72,37 +72,36 @@ static enum attn_status take_tensor(struct container *container, const char *nam
     const struct json_reader *const reader = &container->options.reader;
     struct safetensors_entry *const entry = safetensors_find(&container->file, name);
     if (entry == NULL)
-        return attn_fail(reader->error, ATTN_MISSING_FIELD, name,
-                         "The request lacks %s. Attention needs the tensors q, k and v.", name);
+        return options_refuse_missing(&container->options, name, name);
     return safetensors_tensor(&container->file, entry, reader, out);
 }
 
 /* An entry called bias is the bias, unless the option names another. */
 static enum attn_status take_bias(struct container *container) {
+    const struct codec_schema *const schema = container->options.schema;
     struct attn_request *const attention = &container->options.request->attention;
-    if (!attn_tensor_is_none(&attention->bias) ||
+    if (schema_option(schema, "bias") == schema->option_count ||
+        !attn_tensor_is_none(&attention->bias) ||
         safetensors_find(&container->file, "bias") == NULL)
         return ATTN_OK;
     return take_tensor(container, "bias", &attention->bias);
 }
 
 static enum attn_status take_operands(struct container *container) {
-    struct attn_request *const attention = &container->options.request->attention;
-    enum attn_status status = take_tensor(container, "q", &attention->q);
-    if (status == ATTN_OK)
-        status = take_tensor(container, "k", &attention->k);
-    if (status == ATTN_OK)
-        status = take_tensor(container, "v", &attention->v);
+    const struct codec_schema *const schema = container->options.schema;
+    enum attn_status status = ATTN_OK;
+    for (size_t i = 0; status == ATTN_OK && i < schema->operand_count; i++)
+        status = take_tensor(container, schema->operands[i].name,
+                             schema_tensor(schema, i, container->options.request));
     return status;
 }
 
 static enum attn_status refuse_unused(struct container *container) {
+    const struct codec_schema *const schema = container->options.schema;
     for (size_t i = 0; i < container->file.count; i++) {
         const struct safetensors_entry *const entry = &container->file.entries[i];
-        const bool is_operand = strlen(entry->name) == 1 && strchr("qkv", entry->name[0]) != NULL;
-        if (!entry->used && !is_operand)
-            return options_refuse_unknown(container->options.reader.error, entry->name,
-                                          entry->name);
+        if (!entry->used && schema_operand(schema, entry->name) == schema->operand_count)
+            return options_refuse_unknown(&container->options, entry->name, entry->name);
     }
     return ATTN_OK;
 }
@@ -134,7 +133,7 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
     if (started != ATTN_OK)
         return started;
     const struct json_reader reader = {request->storage, error, input->cancelled};
-    options_init(&container.options, request, reader,
+    options_init(&container.options, input->schema, request, reader,
                  (struct options_tensors){find_entry, &container, true});
     enum attn_status status =
         safetensors_open(&container.file, &reader, input->body, input->length);

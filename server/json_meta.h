@@ -9,6 +9,9 @@
 /* No meta is longer: four texts with every byte escaped, and a kilobyte of names and numbers. */
 enum { JSON_META_ROOM = 4 * (JSON_TEXT_MAX * 6 + 2) + 1024 };
 
+/* Appends ,"timings_ms":{...}. */
+void json_meta_timings(struct json_text *text, const struct codec_report *report);
+
 /* Appends {"id":...,"flops":...}. */
 void json_meta_write(struct json_text *text, const struct codec_report *report,
                      const struct attn_result *result);

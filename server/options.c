@@ -9,10 +9,14 @@
 #include "core/convert.h"
 #include "server/options_table.h"
 
-void options_init(struct options *options, struct codec_request *request, struct json_reader reader,
+void options_init(struct options *options, const struct codec_schema *schema,
+                  struct codec_request *request, struct json_reader reader,
                   struct options_tensors tensors) {
-    *options = (struct options){
-        .request = request, .reader = reader, .tensors = tensors, .real = ATTN_FLOAT32};
+    *options = (struct options){.schema = schema,
+                                .request = request,
+                                .reader = reader,
+                                .tensors = tensors,
+                                .real = ATTN_FLOAT32};
 }
 
 void options_close(struct options *options) {
@@ -23,21 +27,11 @@ void options_close(struct options *options) {
     options->query_count = 0;
 }
 
-static bool find_option(const char *name, size_t *index) {
-    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
-        if (strcmp(OPTIONS_TABLE[i].name, name) == 0) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 enum attn_status options_give(struct options *options, const char *name, struct json_value value,
                               bool *known) {
-    size_t index;
     char pointer[JSON_POINTER_ROOM];
-    *known = find_option(name, &index);
+    const size_t index = schema_option(options->schema, name);
+    *known = index < options->schema->option_count;
     if (!*known)
         return ATTN_OK;
     if (options->given[index].node != NULL)
@@ -50,12 +44,12 @@ enum attn_status options_give(struct options *options, const char *name, struct 
 
 enum attn_status options_apply(struct options *options) {
     enum attn_status status = ATTN_OK;
-    for (size_t i = 0; status == ATTN_OK && i < OPTIONS_COUNT; i++) {
+    for (size_t i = 0; status == ATTN_OK && i < options->schema->option_count; i++) {
+        const struct option *const option = &options->schema->options[i];
         char pointer[JSON_POINTER_ROOM];
         if (options->given[i].node != NULL)
-            status =
-                OPTIONS_TABLE[i].apply(options, options->given[i],
-                                       json_pointer_member(pointer, "", OPTIONS_TABLE[i].name));
+            status = option->apply(options, options->given[i],
+                                   json_pointer_member(pointer, "", option->name));
     }
     return status;
 }
@@ -97,9 +91,9 @@ static enum attn_status refuse_name(struct options *options, const char *name,
     char shown[64];
     return attn_fail(options->reader.error, status_at(pointer),
                      options->tensors.names_are_places ? name : pointer,
-                     "The request has no tensor called \"%s\". Send it beside q, k and v, or "
-                     "inline.",
-                     json_snippet(name, strlen(name), 0, shown, sizeof shown));
+                     "The request has no tensor called \"%s\". Send it beside %s, or inline.",
+                     json_snippet(name, strlen(name), 0, shown, sizeof shown),
+                     options->schema->members);
 }
 
 /* The request's tensor called what `value` says. */

@@ -33,6 +33,7 @@ struct options_tensors {
 };
 
 struct options {
+    const struct codec_schema *schema;
     struct codec_request *request;
     struct json_reader reader;
     struct options_tensors tensors;
@@ -45,7 +46,8 @@ struct options {
 };
 
 /* Borrows everything. `request` has been initialised. */
-void options_init(struct options *options, struct codec_request *request, struct json_reader reader,
+void options_init(struct options *options, const struct codec_schema *schema,
+                  struct codec_request *request, struct json_reader reader,
                   struct options_tensors tensors);
 void options_close(struct options *options);
 
@@ -62,8 +64,12 @@ enum attn_status options_give_query(struct options *options, const struct codec_
 /* Reads every given value into the request. */
 enum attn_status options_apply(struct options *options);
 
+/* Refuses a request without the operand `name`. */
+enum attn_status options_refuse_missing(const struct options *options, const char *name,
+                                        const char *pointer);
+
 /* Refuses a name that is neither an option nor a tensor; says what it is elsewhere, if anything. */
-enum attn_status options_refuse_unknown(struct attn_error *error, const char *name,
+enum attn_status options_refuse_unknown(const struct options *options, const char *name,
                                         const char *pointer);
 
 /*

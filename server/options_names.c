@@ -7,13 +7,8 @@
 
 enum { NAME_MAX_LENGTH = 32 };
 
-struct hint {
-    const char *name;
-    const char *sentence;
-};
-
 /* What other libraries call things, and how the same is said here. */
-static const struct hint ELSEWHERE[] = {
+const struct options_hint ATTENTION_HINTS[] = {
     {"query", "The query tensor is called q"},
     {"queries", "The query tensor is called q"},
     {"query_states", "The query tensor is called q"},
@@ -72,6 +67,7 @@ static const struct hint ELSEWHERE[] = {
     {"align", "It stands in the mask: {\"type\": \"causal\", \"align\": \"bottom_right\"}"},
     {"dtype", "Tensors carry their own dtype; the answer's is output_dtype"},
     {"timeout", "It is called timeout_ms"},
+    {NULL, NULL},
 };
 
 /* Parts of the contract that this version does not serve. */
@@ -121,15 +117,24 @@ const char *options_nearest(const char *name, const char *const *candidates) {
     return best;
 }
 
-static const char *nearest_option(const char *name) {
+static const char *nearest_option(const struct codec_schema *schema, const char *name) {
     const char *names[OPTIONS_MAX + 1] = {NULL};
-    for (size_t i = 0; i < OPTIONS_COUNT; i++)
-        names[i] = OPTIONS_TABLE[i].name;
+    for (size_t i = 0; i < schema->option_count; i++)
+        names[i] = schema->options[i].name;
     return options_nearest(name, names);
 }
 
-enum attn_status options_refuse_unknown(struct attn_error *error, const char *name,
+enum attn_status options_refuse_missing(const struct options *options, const char *name,
                                         const char *pointer) {
+    return attn_fail(options->reader.error, ATTN_MISSING_FIELD, pointer,
+                     "The request lacks %s. %s needs the tensors %s.", name, options->schema->title,
+                     options->schema->members);
+}
+
+enum attn_status options_refuse_unknown(const struct options *options, const char *name,
+                                        const char *pointer) {
+    const struct codec_schema *const schema = options->schema;
+    struct attn_error *const error = options->reader.error;
     char shown[64];
     json_snippet(name, strlen(name), 0, shown, sizeof shown);
     if (is_among(name, TRAINING, sizeof TRAINING / sizeof *TRAINING))
@@ -138,14 +143,14 @@ enum attn_status options_refuse_unknown(struct attn_error *error, const char *na
                          "off. Leave %s out. Attention that collapses on one token shows in the "
                          "weights.",
                          shown);
-    if (is_among(name, LATER, sizeof LATER / sizeof *LATER))
+    if (schema == &ATTENTION_SCHEMA && is_among(name, LATER, sizeof LATER / sizeof *LATER))
         return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
                          "%s is not available in this version. Leave it out.", shown);
-    for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
-        if (strcmp(name, ELSEWHERE[i].name) == 0)
+    for (const struct options_hint *hint = schema->hints; hint->name != NULL; hint++)
+        if (strcmp(name, hint->name) == 0)
             return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no %s here. %s.", shown,
-                             ELSEWHERE[i].sentence);
-    const char *const nearest = nearest_option(name);
+                             hint->sentence);
+    const char *const nearest = nearest_option(schema, name);
     if (nearest != NULL && strcmp(nearest, name) == 0)
         return attn_fail(
             error, ATTN_UNKNOWN_FIELD, pointer,
@@ -155,8 +160,6 @@ enum attn_status options_refuse_unknown(struct attn_error *error, const char *na
     if (nearest != NULL)
         return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
                          "There is no \"%s\". Did you mean \"%s\"?", shown, nearest);
-    return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
-                     "There is no \"%s\": it is no option, and no mask or bias names it as a "
-                     "tensor. Leave it out.",
-                     shown);
+    return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no \"%s\": %s. Leave it out.",
+                     shown, schema->unknown);
 }

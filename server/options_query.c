@@ -74,28 +74,22 @@ static char *json_text(struct storage *storage, enum option_query form, const ch
     return text;
 }
 
-static const struct option *find_option(const char *name) {
-    for (size_t i = 0; i < OPTIONS_COUNT; i++)
-        if (strcmp(OPTIONS_TABLE[i].name, name) == 0)
-            return &OPTIONS_TABLE[i];
-    return NULL;
-}
-
 static enum attn_status refuse_name(struct options *options, const char *name) {
     char pointer[JSON_POINTER_ROOM];
     json_pointer_member(pointer, "", name);
-    if (strlen(name) == 1 && strchr("qkv", *name) != NULL)
+    if (schema_operand(options->schema, name) < options->schema->operand_count)
         return attn_fail(options->reader.error, ATTN_UNKNOWN_FIELD, pointer,
                          "%s is a tensor: it stands in the body, not in the query string.", name);
-    return options_refuse_unknown(options->reader.error, name, pointer);
+    return options_refuse_unknown(options, name, pointer);
 }
 
 static enum attn_status give(struct options *options, const struct codec_query_option *given) {
     char title[64];
     bool known;
-    const struct option *const option = find_option(given->name);
-    if (option == NULL)
+    const size_t index = schema_option(options->schema, given->name);
+    if (index == options->schema->option_count)
         return refuse_name(options, given->name);
+    const struct option *const option = &options->schema->options[index];
     char *const text = json_text(options->reader.storage, option->query, given->value);
     snprintf(title, sizeof title, "The query string's %s", option->name);
     char *const name = storage_take_text(options->reader.storage, title, strlen(title));

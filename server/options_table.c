@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function per option and one row per option. */
+/* One function per option and one row per option; and how schemas are searched. */
 #include "server/options_table.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define READER(options) (&(options)->reader)
@@ -12,8 +13,8 @@ static struct attn_request *request_of(struct options *options) {
     return &options->request->attention;
 }
 
-static enum attn_status apply_precision(struct options *options, struct json_value value,
-                                        const char *pointer) {
+enum attn_status options_apply_precision(struct options *options, struct json_value value,
+                                         const char *pointer) {
     static const char *const words[] = {"float32", "float64"};
     static const enum attn_precision values[] = {ATTN_PRECISION_FLOAT32, ATTN_PRECISION_FLOAT64};
     size_t index;
@@ -39,8 +40,8 @@ static enum attn_status apply_layout(struct options *options, struct json_value 
     return status;
 }
 
-static enum attn_status apply_output_dtype(struct options *options, struct json_value value,
-                                           const char *pointer) {
+enum attn_status options_apply_output_dtype(struct options *options, struct json_value value,
+                                            const char *pointer) {
     static const char *const words[] = {"float32", "float64", "float16", "bfloat16"};
     static const enum attn_dtype values[] = {ATTN_FLOAT32, ATTN_FLOAT64, ATTN_FLOAT16,
                                              ATTN_BFLOAT16};
@@ -54,8 +55,8 @@ static enum attn_status apply_output_dtype(struct options *options, struct json_
     return ATTN_OK;
 }
 
-static enum attn_status apply_encoding(struct options *options, struct json_value value,
-                                       const char *pointer) {
+enum attn_status options_apply_encoding(struct options *options, struct json_value value,
+                                        const char *pointer) {
     static const char *const words[] = {"nested", "flat", "base64"};
     static const enum codec_encoding values[] = {CODEC_NESTED, CODEC_FLAT, CODEC_BASE64};
     size_t index;
@@ -126,8 +127,8 @@ static enum attn_status apply_alibi(struct options *options, struct json_value v
     return ATTN_OK;
 }
 
-static enum attn_status apply_sink(struct options *options, struct json_value value,
-                                   const char *pointer) {
+enum attn_status options_apply_sink(struct options *options, struct json_value value,
+                                    const char *pointer) {
     return options_reals(options, value, pointer, &request_of(options)->sink);
 }
 
@@ -146,14 +147,14 @@ static enum attn_status apply_kernel(struct options *options, struct json_value 
     return ATTN_OK;
 }
 
-static enum attn_status apply_timeout(struct options *options, struct json_value value,
-                                      const char *pointer) {
+enum attn_status options_apply_timeout(struct options *options, struct json_value value,
+                                       const char *pointer) {
     return json_value_int(READER(options), value, pointer, 1, INT64_MAX,
                           &options->request->timeout_ms);
 }
 
-const struct option OPTIONS_TABLE[] = {
-    {"precision", OPTION_SCALAR, apply_precision},
+static const struct option OPTIONS_TABLE[] = {
+    {"precision", OPTION_SCALAR, options_apply_precision},
     {"layout", OPTION_SCALAR, apply_layout},
     {"num_heads", OPTION_SCALAR, apply_num_heads},
     {"num_kv_heads", OPTION_SCALAR, apply_num_kv_heads},
@@ -163,15 +164,44 @@ const struct option OPTIONS_TABLE[] = {
     {"mask", OPTION_SCALAR, apply_mask},
     {"bias", OPTION_SCALAR, apply_bias},
     {"alibi", OPTION_LIST, apply_alibi},
-    {"sink", OPTION_LIST, apply_sink},
-    {"output_dtype", OPTION_SCALAR, apply_output_dtype},
+    {"sink", OPTION_LIST, options_apply_sink},
+    {"output_dtype", OPTION_SCALAR, options_apply_output_dtype},
     {"return", OPTION_LIST, options_apply_return},
     {"weights", OPTION_SCALAR, options_apply_weights},
-    {"timeout_ms", OPTION_SCALAR, apply_timeout},
-    {"encoding", OPTION_SCALAR, apply_encoding},
+    {"timeout_ms", OPTION_SCALAR, options_apply_timeout},
+    {"encoding", OPTION_SCALAR, options_apply_encoding},
     {"kernel", OPTION_SCALAR, apply_kernel},
 };
 
-const size_t OPTIONS_COUNT = COUNT(OPTIONS_TABLE);
+static const struct codec_operand OPERANDS[] = {
+    {"q", offsetof(struct codec_request, attention.q)},
+    {"k", offsetof(struct codec_request, attention.k)},
+    {"v", offsetof(struct codec_request, attention.v)},
+};
+
+const struct codec_schema ATTENTION_SCHEMA = {
+    .title = "Attention",
+    .members = "q, k and v",
+    .unknown = "it is no option, and no mask or bias names it as a tensor",
+    .operands = OPERANDS,
+    .operand_count = COUNT(OPERANDS),
+    .options = OPTIONS_TABLE,
+    .option_count = COUNT(OPTIONS_TABLE),
+    .hints = ATTENTION_HINTS,
+};
+
+size_t schema_operand(const struct codec_schema *schema, const char *name) {
+    size_t operand = 0;
+    while (operand < schema->operand_count && strcmp(schema->operands[operand].name, name) != 0)
+        operand++;
+    return operand;
+}
+
+size_t schema_option(const struct codec_schema *schema, const char *name) {
+    size_t option = 0;
+    while (option < schema->option_count && strcmp(schema->options[option].name, name) != 0)
+        option++;
+    return option;
+}
 
 _Static_assert(COUNT(OPTIONS_TABLE) <= OPTIONS_MAX, "a value has its place in struct options");

@@ -9,6 +9,7 @@
 
 #include "server/buffer_pool.h"
 #include "server/codec.h"
+#include "server/options_table.h"
 #include "tests/support/guard_page.h"
 
 struct exchange_under_test {
@@ -22,7 +23,7 @@ static inline struct exchange_under_test decode_bytes(const char *codec, const v
                                                       const struct codec_query_option *query,
                                                       size_t query_count) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
-    const struct codec_input input = {body, length, query, query_count, NULL};
+    const struct codec_input input = {body, length, query, query_count, &ATTENTION_SCHEMA, NULL};
     exchange.status = codec_find(codec)->decode(&input, &exchange.request, &exchange.error);
     ck_assert_int_eq(exchange.status, exchange.error.status);
     return exchange;
@@ -90,7 +91,7 @@ static inline struct codec_answer answer_with(const struct codec *codec,
     ck_assert_uint_eq((uintptr_t)output->data % 64, 0);
     if (output->bytes > 0)
         memcpy(output->data, bytes, output->bytes);
-    const struct codec_report report = {"id \"1\"", &call, "reference", 1, 2, 3.00049, 1e9};
+    const struct codec_report report = {"id \"1\"", &call, "reference", 1, 2, 3.00049, 1e9, NULL};
     ck_assert_int_eq(codec->finish(&report, request, result, &answer, &error), ATTN_OK);
     ck_assert_uint_le(answer.offset + answer.length, answer.capacity);
     return answer;

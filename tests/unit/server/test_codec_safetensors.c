@@ -134,7 +134,7 @@ static const struct {
     {{"{" ENTRY("q", "F32", "1,2", -8, 0) "," K "," V "}", ATTN_MALFORMED, "q", "rising"}, 32},
     {{"{" ENTRY("q", "F32", "-1,2", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q", "negative"}, 32},
     {{"{" ENTRY("q", "F32", "1.5,2", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q", "1.5"}, 32},
-    {{"{" ENTRY("q", "F32", "1,1,1,1,2", 0, 8) "," K "," V "}", ATTN_BAD_SHAPE, "q", "rank"}, 32},
+    {{"{" ENTRY("q", "F32", "1,1,1,1,1,2", 0, 8) "," K "," V "}", ATTN_BAD_SHAPE, "q", "rank"}, 32},
     {{"{" ENTRY("q", "F32", "4194305,211106198978564", 0, 8) "," K "," V "}", ATTN_MALFORMED, "q",
       "more bytes than can be counted"},
      32},
@@ -267,7 +267,7 @@ START_TEST(answers_read_back) {
     struct codec_answer answer;
     struct attn_error error = {.status = ATTN_OK};
     const struct attn_call call = {.B = 1, .scale = 0.5};
-    const struct codec_report report = {"id", &call, "blas", 1, 2, 3, 4};
+    const struct codec_report report = {"id", &call, "blas", 1, 2, 3, 4, NULL};
     ck_assert_int_eq(codec->lay_out(&call, &exchange.request, &result, &answer, &error), ATTN_OK);
     memcpy(result.tensors[ATTN_RESULT_OUTPUT].data, halves, sizeof halves);
     memcpy(result.tensors[ATTN_RESULT_LSE].data, rows, sizeof rows);
