@@ -20,6 +20,8 @@ static const struct attn_mask_costs
     INTERVAL_COSTS = {{10, 0, 0}, {10, 0, 0}, {20, 5, 0.03}},
     /* Ids that change at every key: each key of a row is a run of its own. */
     SEGMENTS_COSTS = {{10, 0.3, 0}, {10, 0.3, 0}, {50, 8, 1.0}},
+    GLOBAL_COSTS = {{60, 0, 0}, {60, 0, 0}, {60, 5, 0.03}},
+    DILATED_COSTS = {{25, 0, 0}, {25, 0, 0}, {30, 20, 0.1}},
     KEEP_COSTS = {{10, 0.1, 0}, {10, 0.1, 0}, {20, 1, 0.02}},
     TENSOR_COSTS = {{10, 0, 0}, {10, 0, 0.1}, {20, 2, 0.1}},
     COMBINATOR_COSTS = {{3, 0, 0}, {3, 0, 0}, {10, 0, 0.02}};
@@ -35,6 +37,13 @@ static const struct attn_mask_leaf LEAVES[LEAF_COUNT] = {
                           attn_mask_classify_interval, attn_mask_fill_interval, &INTERVAL_COSTS},
     [ATTN_MASK_SEGMENTS] = {attn_mask_validate_segments, attn_mask_bounds_anything,
                             attn_mask_classify_segments, attn_mask_fill_segments, &SEGMENTS_COSTS},
+    [ATTN_MASK_GLOBAL] = {attn_mask_validate_global, attn_mask_bounds_global,
+                          attn_mask_classify_global, attn_mask_fill_global, &GLOBAL_COSTS},
+    [ATTN_MASK_DILATED] = {attn_mask_validate_dilated, attn_mask_bounds_dilated,
+                           attn_mask_classify_dilated, attn_mask_fill_dilated, &DILATED_COSTS},
+    [ATTN_MASK_BLOCK_CAUSAL] = {attn_mask_validate_block_causal, attn_mask_bounds_block_causal,
+                                attn_mask_classify_interval, attn_mask_fill_interval,
+                                &INTERVAL_COSTS},
     [ATTN_MASK_ALLOW] = {attn_mask_validate_allow, attn_mask_bounds_anything,
                          attn_mask_classify_allow, attn_mask_fill_shown, &TENSOR_COSTS},
     [ATTN_MASK_HIDE] = {attn_mask_validate_allow, attn_mask_bounds_anything,
@@ -53,14 +62,25 @@ const struct attn_mask_leaf *attn_mask_leaf(const struct attn_mask_node *node) {
     return leaf->fill == NULL ? NULL : leaf;
 }
 
-bool attn_mask_uses_positions(const struct attn_mask *mask) {
-    for (size_t i = 0; i < mask->count; i++) {
-        const struct attn_mask_node *node = &mask->nodes[i];
-        if (node->kind == ATTN_MASK_CAUSAL)
-            return true;
-        if (node->kind == ATTN_MASK_WINDOW && (node->left >= 0 || node->right >= 0))
-            return true;
+static bool uses_positions(const struct attn_mask_node *node) {
+    switch (node->kind) {
+    case ATTN_MASK_CAUSAL:
+    case ATTN_MASK_DILATED:
+    case ATTN_MASK_BLOCK_CAUSAL:
+        return true;
+    case ATTN_MASK_WINDOW:
+        return node->left >= 0 || node->right >= 0;
+    case ATTN_MASK_GLOBAL:
+        return node->tokens.count > 0;
+    default:
+        return false;
     }
+}
+
+bool attn_mask_uses_positions(const struct attn_mask *mask) {
+    for (size_t i = 0; i < mask->count; i++)
+        if (uses_positions(&mask->nodes[i]))
+            return true;
     return false;
 }
 

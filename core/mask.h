@@ -5,8 +5,9 @@
  * [B,Hq,Tq,Tk] array. Tiles are classified empty, full or partial before any arithmetic; only a
  * partial tile is written out, as one bit per position.
  *
- * Positions: i = row + q_offset[b] and j = key for causal, window and prefix; q_lengths, segments
- * and tensors are indexed by the row itself (API of the service, mask expressions).
+ * Positions: i = row + q_offset[b] and j = key for causal, window, prefix, global, dilated and
+ * block_causal; q_lengths, segments and tensors are indexed by the row itself (API of the service,
+ * mask expressions).
  */
 #ifndef ATTN_CORE_MASK_H
 #define ATTN_CORE_MASK_H
@@ -51,6 +52,9 @@ struct attn_mask_node {
     struct attn_int_list kv_lengths; /* PADDING: j < kv_length; one per batch item or one for all */
     struct attn_int_list q_lengths;  /* PADDING: row < q_length; optional */
     struct attn_int_list lengths;    /* PREFIX: j < length */
+    struct attn_int_list tokens;     /* GLOBAL: i or j is one of them; rising, each once */
+    int64_t width, stride;           /* DILATED: |i-j| <= width and stride divides i-j */
+    int64_t block;                   /* BLOCK_CAUSAL: floor(j/block) <= floor(i/block) */
     struct attn_tensor tensor;       /* PADDING keep [B,Tk]; SEGMENTS q ids; ALLOW, HIDE */
     struct attn_tensor kv;           /* SEGMENTS kv ids; none: the same ids as q's (Tq = Tk) */
     size_t operands;  /* ALL, ANY: how many results are taken from the stack (may be 0) */
@@ -91,8 +95,9 @@ bool attn_mask_varies_by_head(const struct attn_mask *mask);
 bool attn_mask_varies_by_batch(const struct attn_mask *mask);
 
 /*
- * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1, the
- * stack discipline and depth; replaces each node's tensors in place by views broadcast to
+ * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1,
+ * tokens (rising within [0,Tk)), width >= 0, stride and block >= 1, the stack discipline and depth;
+ * replaces each node's tensors in place by views broadcast to
  * [B,Hq,Tq,Tk] (keep and segments: [B,1,1,T]) and notes each node's place, so it runs once per
  * mask. Alignment is request validation's business. Errors: BAD_MASK with the node's pointer, or
  * that of its member, and a sentence that says how to mend it; an `allow` or `hide` of shape [B,Tk]
@@ -103,7 +108,7 @@ enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_ma
 
 /*
  * A conservative interval [*begin, *end) of keys outside of which rows [row, row+rows) of head h in
- * batch item b see nothing. Empty when begin == end. Costs O(nodes), not O(Tk).
+ * batch item b see nothing. Empty when begin == end. Costs O(nodes), and O(log tokens) for global.
  */
 void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_space *space,
                          size_t b, size_t h, size_t row, size_t rows, size_t *begin, size_t *end);
@@ -112,7 +117,8 @@ void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_sp
  * Classifies a tile. Never wrong about EMPTY and FULL; may say PARTIAL of a tile that is either.
  * Exact for a single leaf, but for segments whose ids are in no order and for allow and hide:
  * their elements inside the tile are read only when `thorough`, else they count as PARTIAL. Costs
- * O(nodes), plus O(rows + keys) for keep and segments. A tile without positions is EMPTY.
+ * O(nodes), plus O(rows + keys) for keep and segments and O(log tokens) for global. A tile without
+ * positions is EMPTY.
  */
 enum attn_tile_class attn_mask_classify(const struct attn_mask *mask,
                                         const struct attn_mask_space *space,

@@ -31,8 +31,9 @@ struct attn_mask_costs {
 };
 
 /*
- * One row per kind of leaf. `bounds` costs O(1) and is what the other two work from where a leaf is
- * an interval per row. `fill` writes every word of the tile's picture, bits past the keys as 0.
+ * One row per kind of leaf. `bounds` costs O(1), or O(log tokens), and is what the other two work
+ * from where a leaf is an interval per row. `fill` writes every word of the tile's picture, bits
+ * past the keys as 0.
  */
 struct attn_mask_leaf {
     enum attn_status (*validate)(struct attn_mask_node *node, const struct attn_mask_space *space,
@@ -66,13 +67,26 @@ typedef void attn_mask_fill_leaf(const struct attn_mask_node *, const struct att
 
 attn_mask_validate_leaf attn_mask_validate_causal, attn_mask_validate_window,
     attn_mask_validate_lengths, attn_mask_validate_keep, attn_mask_validate_prefix,
-    attn_mask_validate_segments, attn_mask_validate_allow;
+    attn_mask_validate_segments, attn_mask_validate_global, attn_mask_validate_dilated,
+    attn_mask_validate_block_causal, attn_mask_validate_allow;
 attn_mask_bounds_leaf attn_mask_bounds_causal, attn_mask_bounds_window, attn_mask_bounds_lengths,
-    attn_mask_bounds_prefix, attn_mask_bounds_anything;
+    attn_mask_bounds_prefix, attn_mask_bounds_global, attn_mask_bounds_dilated,
+    attn_mask_bounds_block_causal, attn_mask_bounds_anything;
 attn_mask_classify_leaf attn_mask_classify_interval, attn_mask_classify_keep,
-    attn_mask_classify_segments, attn_mask_classify_allow, attn_mask_classify_hide;
+    attn_mask_classify_segments, attn_mask_classify_global, attn_mask_classify_dilated,
+    attn_mask_classify_allow, attn_mask_classify_hide;
 attn_mask_fill_leaf attn_mask_fill_interval, attn_mask_fill_shown, attn_mask_fill_hidden,
-    attn_mask_fill_segments;
+    attn_mask_fill_segments, attn_mask_fill_global, attn_mask_fill_dilated;
+
+/* The JSON pointer of a node's member. */
+struct attn_mask_pointer {
+    char text[sizeof((struct attn_error *)0)->pointer];
+};
+struct attn_mask_pointer attn_mask_member(const struct attn_mask_node *node, const char *name);
+
+/* What a window shows; -1 is open. */
+struct attn_bounds attn_mask_window_bounds(const struct attn_mask_space *space, size_t b,
+                                           size_t row, size_t rows, int64_t left, int64_t right);
 
 /* A node's unused tensor is none, or all zero as a designated initialiser leaves it. */
 static inline bool attn_mask_tensor_given(const struct attn_tensor *tensor) {
@@ -86,6 +100,20 @@ static inline bool attn_int_list_given(const struct attn_int_list *list) {
 /* The value for batch item b of a list of one or B. */
 static inline int64_t attn_int_list_at(const struct attn_int_list *list, size_t b) {
     return list->values[list->count == 1 ? 0 : b];
+}
+
+/* Absolute position of a row. Positions stop at the ends of int64 instead of wrapping. */
+static inline int64_t attn_mask_position(const struct attn_mask_space *space, size_t b,
+                                         size_t row) {
+    const struct attn_int_list offsets = {space->q_offset, space->q_offset_count};
+    return offsets.count == 0 ? (int64_t)row
+                              : attn_add_saturating(attn_int_list_at(&offsets, b), (int64_t)row);
+}
+
+/* i modulo n > 0, at least 0 before the first key too. */
+static inline uint64_t attn_floor_modulo(int64_t i, int64_t n) {
+    const int64_t rest = i % n;
+    return (uint64_t)(rest < 0 ? rest + n : rest);
 }
 
 static inline struct attn_interval attn_interval_make(size_t begin, size_t end) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The leaves that are one interval of keys per row: causal, window, padding lengths, prefix. Each
- * says in O(1) what some and what every row of a run sees; class and bits follow from that alone.
+ * The leaves that are one interval of keys per row: causal, block_causal, window, padding lengths,
+ * prefix. Each says in O(1) what some and what every row of a run sees; class and bits follow from
+ * that alone.
  * Both ends of each interval rise with the row (or the interval is cut off, by q_lengths), so the
  * first and the last row bound the run, and intervals of neighbouring rows touch: the union has no
  * hole, which makes EMPTY as exact as FULL.
@@ -9,13 +10,6 @@
 #include "core/mask_internal.h"
 
 #include <string.h>
-
-/* Absolute position of a row. Positions stop at the ends of int64 instead of wrapping. */
-static int64_t position_of(const struct attn_mask_space *space, size_t b, size_t row) {
-    const struct attn_int_list offsets = {space->q_offset, space->q_offset_count};
-    return offsets.count == 0 ? (int64_t)row
-                              : attn_add_saturating(attn_int_list_at(&offsets, b), (int64_t)row);
-}
 
 /* The first key at or after position i, and the end of the keys up to and including i. */
 static size_t begin_at(int64_t i, size_t Tk) {
@@ -26,10 +20,10 @@ static size_t end_after(int64_t i, size_t Tk) {
     return i < 0 ? 0 : attn_min_size((size_t)i + 1, Tk);
 }
 
-static struct attn_bounds bounds_of_window(const struct attn_mask_space *space, size_t b,
+struct attn_bounds attn_mask_window_bounds(const struct attn_mask_space *space, size_t b,
                                            size_t row, size_t rows, int64_t left, int64_t right) {
-    const int64_t first = position_of(space, b, row);
-    const int64_t last = position_of(space, b, row + rows - 1);
+    const int64_t first = attn_mask_position(space, b, row);
+    const int64_t last = attn_mask_position(space, b, row + rows - 1);
     const size_t Tk = space->Tk;
     const size_t first_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(first, left), Tk);
     const size_t last_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(last, left), Tk);
@@ -42,14 +36,28 @@ static struct attn_bounds bounds_of_window(const struct attn_mask_space *space, 
 struct attn_bounds attn_mask_bounds_window(const struct attn_mask_node *node,
                                            const struct attn_mask_space *space, size_t b,
                                            size_t row, size_t rows) {
-    return bounds_of_window(space, b, row, rows, node->left, node->right);
+    return attn_mask_window_bounds(space, b, row, rows, node->left, node->right);
 }
 
 struct attn_bounds attn_mask_bounds_causal(const struct attn_mask_node *node,
                                            const struct attn_mask_space *space, size_t b,
                                            size_t row, size_t rows) {
     (void)node;
-    return bounds_of_window(space, b, row, rows, -1, 0);
+    return attn_mask_window_bounds(space, b, row, rows, -1, 0);
+}
+
+/* The position of the last token of i's block. */
+static int64_t end_of_block(int64_t i, int64_t block) {
+    return attn_add_saturating(i, block - 1 - (int64_t)attn_floor_modulo(i, block));
+}
+
+struct attn_bounds attn_mask_bounds_block_causal(const struct attn_mask_node *node,
+                                                 const struct attn_mask_space *space, size_t b,
+                                                 size_t row, size_t rows) {
+    const int64_t first = end_of_block(attn_mask_position(space, b, row), node->block);
+    const int64_t last = end_of_block(attn_mask_position(space, b, row + rows - 1), node->block);
+    return (struct attn_bounds){.some = attn_interval_make(0, end_after(last, space->Tk)),
+                                .every = attn_interval_make(0, end_after(first, space->Tk))};
 }
 
 struct attn_bounds attn_mask_bounds_prefix(const struct attn_mask_node *node,

@@ -37,6 +37,12 @@ static void put_list(struct writer *writer, const struct attn_int_list *list) {
         put(writer, ",...");
 }
 
+static void put_list_in_parentheses(struct writer *writer, const struct attn_int_list *list) {
+    put(writer, "(");
+    put_list(writer, list);
+    put(writer, ")");
+}
+
 static void put_padding(struct writer *writer, const struct attn_mask_node *node) {
     if (attn_mask_tensor_given(&node->tensor)) {
         put(writer, "(keep)");
@@ -53,16 +59,31 @@ static void put_padding(struct writer *writer, const struct attn_mask_node *node
 
 static void put_leaf(struct writer *writer, const struct attn_mask_node *node) {
     put(writer, "%s", attn_mask_kind_name(node->kind));
-    if (node->kind == ATTN_MASK_CAUSAL && node->align != ATTN_ALIGN_NONE)
-        put(writer, node->align == ATTN_ALIGN_TOP_LEFT ? "(top_left)" : "(bottom_right)");
-    else if (node->kind == ATTN_MASK_WINDOW)
+    switch (node->kind) {
+    case ATTN_MASK_CAUSAL:
+        if (node->align != ATTN_ALIGN_NONE)
+            put(writer, node->align == ATTN_ALIGN_TOP_LEFT ? "(top_left)" : "(bottom_right)");
+        break;
+    case ATTN_MASK_WINDOW:
         put(writer, "(%" PRId64 ",%" PRId64 ")", node->left, node->right);
-    else if (node->kind == ATTN_MASK_PADDING)
+        break;
+    case ATTN_MASK_PADDING:
         put_padding(writer, node);
-    else if (node->kind == ATTN_MASK_PREFIX) {
-        put(writer, "(");
-        put_list(writer, &node->lengths);
-        put(writer, ")");
+        break;
+    case ATTN_MASK_PREFIX:
+        put_list_in_parentheses(writer, &node->lengths);
+        break;
+    case ATTN_MASK_GLOBAL:
+        put_list_in_parentheses(writer, &node->tokens);
+        break;
+    case ATTN_MASK_DILATED:
+        put(writer, "(%" PRId64 ",%" PRId64 ")", node->width, node->stride);
+        break;
+    case ATTN_MASK_BLOCK_CAUSAL:
+        put(writer, "(%" PRId64 ")", node->block);
+        break;
+    default:
+        break;
     }
 }
 

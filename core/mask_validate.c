@@ -10,12 +10,8 @@
 
 #include "core/mask_internal.h"
 
-struct pointer {
-    char text[sizeof((struct attn_error *)0)->pointer];
-};
-
-static struct pointer member(const struct attn_mask_node *node, const char *name) {
-    struct pointer pointer;
+struct attn_mask_pointer attn_mask_member(const struct attn_mask_node *node, const char *name) {
+    struct attn_mask_pointer pointer;
     snprintf(pointer.text, sizeof pointer.text, "%s/%s", node->pointer, name);
     return pointer;
 }
@@ -32,13 +28,13 @@ static enum attn_status validate_lengths(const struct attn_mask_node *node,
                                          size_t B, const char *limit_name, size_t limit,
                                          struct attn_error *error) {
     if (list->count != 1 && list->count != B)
-        return attn_fail(error, ATTN_BAD_MASK, member(node, name).text,
+        return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, name).text,
                          "%s has %zu value%s; give one for all batch items or one for each (B = "
                          "%zu).",
                          name, list->count, attn_plural(list->count), B);
     for (size_t i = 0; i < list->count; i++)
         if (list->values[i] < 0 || (uint64_t)list->values[i] > limit)
-            return attn_fail(error, ATTN_BAD_MASK, member(node, name).text,
+            return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, name).text,
                              "%s of batch item %zu is %lld; it counts from the start and lies "
                              "between 0 and %s = %zu.",
                              name, i, (long long)list->values[i], limit_name, limit);
@@ -85,6 +81,18 @@ enum attn_status attn_mask_validate_prefix(struct attn_mask_node *node,
     return validate_lengths(node, &node->lengths, "length", space->B, "Tk", space->Tk, error);
 }
 
+enum attn_status attn_mask_validate_block_causal(struct attn_mask_node *node,
+                                                 const struct attn_mask_space *space,
+                                                 struct attn_error *error) {
+    (void)space;
+    if (node->block >= 1)
+        return ATTN_OK;
+    return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "block").text,
+                     "block is %lld; it is how many positions a block has, 1 or more, and 1 is "
+                     "causal.",
+                     (long long)node->block);
+}
+
 /* Fits [T], [1,T] and [B,T]; then replaces the tensor by its view as [B,1,1,T]. */
 static bool spread_over_batch(struct attn_tensor *tensor, size_t B, size_t T) {
     const int rank = tensor->rank;
@@ -111,13 +119,13 @@ enum attn_status attn_mask_validate_keep(struct attn_mask_node *node,
     if (attn_int_list_given(&node->kv_lengths) || attn_int_list_given(&node->q_lengths))
         return refuse_both(node, error);
     if (attn_dtype_class(keep->dtype) == ATTN_CLASS_FLOAT)
-        return attn_fail(error, ATTN_BAD_MASK, member(node, "keep").text,
+        return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "keep").text,
                          "keep has dtype %s; it is bool or an integer type, non-zero where a key "
                          "is real. An additive float mask belongs in bias.",
                          attn_dtype_name(keep->dtype));
     attn_shape_text(keep->rank, keep->shape, shape, sizeof shape);
     if (!spread_over_batch(keep, space->B, space->Tk))
-        return attn_fail(error, ATTN_BAD_MASK, member(node, "keep").text,
+        return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "keep").text,
                          "keep has shape %s; it says of each key whether it is real, so it is "
                          "[B, Tk] = [%zu, %zu] or, for all batch items, [Tk].",
                          shape, space->B, space->Tk);
@@ -221,7 +229,7 @@ static enum attn_status validate_binary(const struct attn_mask_node *node,
                 char place[96], value[ATTN_INT_TEXT_ROOM];
                 attn_shape_text(rank, at + ATTN_AXES - rank, place, sizeof place);
                 const ptrdiff_t fault = attn_tensor_offset(&own, at[0], at[1], at[2], at[3]);
-                return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
+                return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "tensor").text,
                                  "%s holds %s at %s; it is true and false, or 1 and 0.",
                                  attn_mask_kind_name(node->kind),
                                  attn_tensor_int_text(&own, fault, value), place);
@@ -236,8 +244,13 @@ static enum attn_status refuse_shape(const struct attn_mask_node *node,
     const struct attn_tensor *tensor = &node->tensor;
     char shape[96], wanted[96];
     attn_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
+<<<<<<< HEAD
     attn_shape_text(ATTN_AXES, full, wanted, sizeof wanted);
     return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
+=======
+    attn_shape_text(ATTN_MAX_RANK, full, wanted, sizeof wanted);
+    return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "tensor").text,
+>>>>>>> e6a12a9 (core: global, dilated and block_causal masks)
                      "%s has shape %s; it must broadcast to [B, Hq, Tq, Tk] = %s: counted from the "
                      "right, each axis is 1 or that size (rank 3 is heads, queries, keys; one "
                      "mask per batch item is [B, 1, Tq, Tk]).",
@@ -247,7 +260,7 @@ static enum attn_status refuse_shape(const struct attn_mask_node *node,
 static enum attn_status refuse_padding_shape(const struct attn_mask_node *node,
                                              const struct attn_mask_space *space,
                                              struct attn_error *error) {
-    return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
+    return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "tensor").text,
                      "%s has shape [%zu, %zu], which is [B, Tk] and not [Tq, Tk] = [%zu, %zu]; "
                      "a mask of real keys per batch item is {\"type\":\"padding\",\"keep\":...}, "
                      "non-zero where a key is real.",
@@ -265,7 +278,7 @@ enum attn_status attn_mask_validate_allow(struct attn_mask_node *node,
                          "%s needs tensor, which broadcasts to [B, Hq, Tq, Tk].",
                          attn_mask_kind_name(node->kind));
     if (attn_dtype_class(tensor->dtype) == ATTN_CLASS_FLOAT)
-        return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
+        return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "tensor").text,
                          "%s has dtype %s; it is bool, or 0 and 1 in an integer type. An additive "
                          "float mask belongs in bias.",
                          attn_mask_kind_name(node->kind), attn_dtype_name(tensor->dtype));

@@ -146,6 +146,38 @@ static void make_allow(struct mask_model *model, struct attn_mask_node *node,
     node->tensor = typed(model, leaf->values, rank, shape + 4 - rank, any_dtype(model));
 }
 
+/* Few tokens, many, or all of them; often some that lie side by side. */
+static void make_global(struct mask_model *model, struct attn_mask_node *node,
+                        struct model_leaf *leaf) {
+    static const unsigned PERCENT[] = {0, 3, 3, 50, 97, 100};
+    const size_t Tk = model->space.Tk;
+    const unsigned percent = PERCENT[below(model, 6)];
+    const bool clustered = below(model, 2) == 0;
+    int64_t *tokens = own(model, Tk * sizeof *tokens);
+    leaf->is_token = own(model, Tk * sizeof *leaf->is_token);
+    for (size_t j = 0; j < Tk; j++) {
+        leaf->is_token[j] = below(model, 100) < percent;
+        if (clustered && j > 0 && below(model, 3) > 0)
+            leaf->is_token[j] = leaf->is_token[j - 1];
+        if (leaf->is_token[j])
+            tokens[node->tokens.count++] = (int64_t)j;
+    }
+    node->tokens.values = tokens;
+}
+
+/* At least `least`: small, about as large as the keys are many, or beyond all of them. */
+static int64_t any_size(struct mask_model *model, int64_t least) {
+    switch (below(model, 7)) {
+    case 0:
+        return INT64_MAX;
+    case 1:
+    case 2:
+        return between(model, least, (int64_t)model->space.Tk + 70);
+    default:
+        return between(model, least, 9);
+    }
+}
+
 void model_add_leaf(struct mask_model *model, int kind) {
     const struct attn_mask_space *space = &model->space;
     struct attn_mask_node *node = &model->nodes[model->mask.count];
@@ -167,6 +199,16 @@ void model_add_leaf(struct mask_model *model, int kind) {
         break;
     case ATTN_MASK_SEGMENTS:
         make_segments(model, node, leaf);
+        break;
+    case ATTN_MASK_GLOBAL:
+        make_global(model, node, leaf);
+        break;
+    case ATTN_MASK_DILATED:
+        node->width = any_size(model, 0);
+        node->stride = any_size(model, 1);
+        break;
+    case ATTN_MASK_BLOCK_CAUSAL:
+        node->block = any_size(model, 1);
         break;
     case ATTN_MASK_ALLOW:
     case ATTN_MASK_HIDE:
@@ -193,7 +235,8 @@ static size_t add_combinator(struct mask_model *model, size_t height) {
 void model_add_expression(struct mask_model *model, size_t parts) {
     static const int LEAVES[] = {
         ATTN_MASK_CAUSAL,   ATTN_MASK_WINDOW, ATTN_MASK_PADDING, ATTN_MASK_PREFIX,
-        ATTN_MASK_SEGMENTS, ATTN_MASK_ALLOW,  ATTN_MASK_HIDE,    MODEL_KEEP,
+        ATTN_MASK_SEGMENTS, ATTN_MASK_GLOBAL, ATTN_MASK_DILATED, ATTN_MASK_BLOCK_CAUSAL,
+        ATTN_MASK_ALLOW,    ATTN_MASK_HIDE,   MODEL_KEEP,
     };
     size_t height = 0;
     while (parts-- > 0) {
@@ -223,6 +266,11 @@ static int64_t element(const struct model_leaf *leaf, const size_t at[4]) {
     return leaf->values[index];
 }
 
+/* The block that position i lies in, counted down from -1 before the first key. */
+static int64_t block_of(int64_t i, int64_t block) {
+    return i >= 0 ? i / block : -1 - (-1 - i) / block;
+}
+
 static bool leaf_sees(const struct mask_model *model, size_t n, const size_t at[4]) {
     const struct attn_mask_node *node = &model->nodes[n];
     const struct model_leaf *leaf = &model->leaves[n];
@@ -239,6 +287,12 @@ static bool leaf_sees(const struct mask_model *model, size_t n, const size_t at[
     case ATTN_MASK_SEGMENTS:
         return element(leaf, (size_t[]){b, 0, 0, at[2]}) ==
                leaf->kv[(leaf->kv_batch == 1 ? 0 : b) * model->space.Tk + at[3]];
+    case ATTN_MASK_GLOBAL:
+        return leaf->is_token[j] || (i >= 0 && i < (int64_t)model->space.Tk && leaf->is_token[i]);
+    case ATTN_MASK_DILATED:
+        return llabs(i - j) <= node->width && llabs(i - j) % node->stride == 0;
+    case ATTN_MASK_BLOCK_CAUSAL:
+        return block_of(j, node->block) <= block_of(i, node->block);
     case ATTN_MASK_HIDE:
         return element(leaf, at) == 0;
     case ATTN_MASK_ALLOW:

@@ -18,6 +18,7 @@ struct model_leaf {
     size_t shape[4];
     int64_t *kv; /* SEGMENTS: [kv_batch][Tk] */
     size_t kv_batch;
+    bool *is_token; /* GLOBAL: [Tk] */
     int64_t kv_lengths[MODEL_LIST], q_lengths[MODEL_LIST], lengths[MODEL_LIST];
 };
 

@@ -181,6 +181,12 @@ END_TEST
 #define WINDOW(l, r) \
     { .kind = ATTN_MASK_WINDOW, .left = (l), .right = (r), .pointer = "/mask/w" }
 
+static const int64_t FIRST = 0;
+static const struct attn_mask_node PLACED[] = {
+    {.kind = ATTN_MASK_GLOBAL, .tokens = {&FIRST, 1}, .pointer = "/mask"},
+    {.kind = ATTN_MASK_DILATED, .width = 4, .stride = 2, .pointer = "/mask"},
+    {.kind = ATTN_MASK_BLOCK_CAUSAL, .block = 3, .pointer = "/mask"}};
+
 START_TEST(unequal_lengths_without_a_place_are_refused) {
     struct attn_request request = masked(1, 3, 8, PROGRAM(CAUSAL(NONE)));
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
@@ -191,6 +197,12 @@ START_TEST(unequal_lengths_without_a_place_are_refused) {
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
     request = masked(1, 3, 8, PROGRAM(WINDOW(-1, 0), JOIN(NOT, 0)));
     refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
+    for (size_t n = 0; n < COUNT_OF(PLACED); n++) {
+        request = masked(1, 3, 8, PROGRAM(PLACED[n]));
+        refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
+        request.q_offset = INTS(5);
+        EXPECT_OFFSETS(&request, 5);
+    }
     request = request_sized(1, 2, 1, 8, 3, 4, 4);
     request.alibi = true;
     refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With Tq = 8 and Tk = 3");
@@ -214,6 +226,8 @@ START_TEST(masks_without_positions_need_no_place) {
     struct attn_request request = masked(1, 3, 8, PROGRAM(prefix));
     EXPECT_OFFSETS(&request, 0);
     request = masked(1, 3, 8, PROGRAM(WINDOW(-1, -1)));
+    EXPECT_OFFSETS(&request, 0);
+    request = masked(1, 3, 8, PROGRAM({.kind = ATTN_MASK_GLOBAL, .pointer = "/mask"}));
     EXPECT_OFFSETS(&request, 0);
     request = request_sized(1, 1, 1, 3, 8, 4, 4);
     EXPECT_OFFSETS(&request, 0);

@@ -152,10 +152,12 @@ static const struct {
     int kind;
     struct sharpness sharp;
 } LEAVES[] = {
-    {ATTN_MASK_CAUSAL, {true, true, true}},      {ATTN_MASK_WINDOW, {true, true, true}},
-    {ATTN_MASK_PADDING, {true, true, true}},     {ATTN_MASK_PREFIX, {true, true, true}},
-    {ATTN_MASK_SEGMENTS, {false, false, false}}, {ATTN_MASK_ALLOW, {false, false, true}},
-    {ATTN_MASK_HIDE, {false, false, true}},      {MODEL_KEEP, {false, true, true}},
+    {ATTN_MASK_CAUSAL, {true, true, true}},       {ATTN_MASK_WINDOW, {true, true, true}},
+    {ATTN_MASK_PADDING, {true, true, true}},      {ATTN_MASK_PREFIX, {true, true, true}},
+    {ATTN_MASK_SEGMENTS, {false, false, false}},  {ATTN_MASK_ALLOW, {false, false, true}},
+    {ATTN_MASK_HIDE, {false, false, true}},       {MODEL_KEEP, {false, true, true}},
+    {ATTN_MASK_GLOBAL, {true, true, true}},       {ATTN_MASK_DILATED, {false, true, true}},
+    {ATTN_MASK_BLOCK_CAUSAL, {true, true, true}},
 };
 
 static size_t key_count(size_t i) {

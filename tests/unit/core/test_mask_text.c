@@ -6,7 +6,7 @@
 
 #include "tests/support/test_main.h"
 
-static const int64_t LENGTHS[] = {3, 2, 1, 4, 5};
+static const int64_t LENGTHS[] = {3, 2, 1, 4, 5}, RISING[] = {1, 2, 3, 5, 8};
 
 #define CAUSAL \
     { .kind = ATTN_MASK_CAUSAL }
@@ -36,6 +36,13 @@ static const struct {
     {"padding(kv 3,2,1,4,...; q 3,2)",
      1,
      {{.kind = ATTN_MASK_PADDING, .kv_lengths = {LENGTHS, 5}, .q_lengths = {LENGTHS, 2}}}},
+    {"global(1)", 1, {{.kind = ATTN_MASK_GLOBAL, .tokens = {RISING, 1}}}},
+    {"global(1,2,3,5,...)", 1, {{.kind = ATTN_MASK_GLOBAL, .tokens = {RISING, 5}}}},
+    {"global()", 1, {{.kind = ATTN_MASK_GLOBAL}}},
+    {"dilated(9223372036854775807,3)",
+     1,
+     {{.kind = ATTN_MASK_DILATED, .width = INT64_MAX, .stride = 3}}},
+    {"block_causal(4)", 1, {{.kind = ATTN_MASK_BLOCK_CAUSAL, .block = 4}}},
     {"everything", 1, {ALL(0)}},
     {"nothing", 1, {ANY(0)}},
     {"causal & window(2,0)", 3, {CAUSAL, WINDOW, ALL(2)}},

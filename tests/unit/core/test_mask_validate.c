@@ -9,6 +9,7 @@
 static const struct attn_mask_space SPACE = {.B = 2, .Hq = 3, .Tq = 4, .Tk = 5};
 
 static const int64_t NEGATIVE[] = {-1}, SIX[] = {5, 6}, THREE_VALUES[] = {1, 1, 1}, FIVE[] = {5};
+static const int64_t FALLING[] = {0, 4, 3}, LAST[] = {INT64_MAX};
 static const uint8_t ZEROS[256];
 static const uint8_t TWO[] = {1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 0, 0};
 static const int32_t MINUS_ONE[] = {1, 0, 1, 0, -1};
@@ -99,6 +100,35 @@ static const struct refusal REFUSALS[] = {
       POINTER},
      "",
      {"int64 and uint64", "2^63", ""}},
+    {{.kind = ATTN_MASK_GLOBAL, .tokens = LIST(NEGATIVE), POINTER},
+     "/tokens",
+     {"holds -1", "at least 0", "Tk = 5"}},
+    {{.kind = ATTN_MASK_GLOBAL, .tokens = LIST(FIVE), POINTER},
+     "/tokens",
+     {"holds 5", "less than Tk = 5", ""}},
+    {{.kind = ATTN_MASK_GLOBAL, .tokens = LIST(LAST), POINTER},
+     "/tokens",
+     {"9223372036854775807", "Tk = 5", ""}},
+    {{.kind = ATTN_MASK_GLOBAL, .tokens = LIST(FALLING), POINTER},
+     "/tokens",
+     {"3 after 4", "rise", "once"}},
+    {{.kind = ATTN_MASK_GLOBAL, .tokens = LIST(THREE_VALUES), POINTER},
+     "/tokens",
+     {"1 after 1", "rise", "once"}},
+    {{.kind = ATTN_MASK_DILATED, .width = -1, .stride = 1, POINTER},
+     "/width",
+     {"width is -1", "0 or more", "no limit"}},
+    {{.kind = ATTN_MASK_DILATED, .width = INT64_MIN, .stride = 1, POINTER},
+     "/width",
+     {"-9223372036854775808", "", ""}},
+    {{.kind = ATTN_MASK_DILATED, .width = 4, POINTER},
+     "/stride",
+     {"stride is 0", "1 or more", "window"}},
+    {{.kind = ATTN_MASK_DILATED, .width = 4, .stride = INT64_MIN, POINTER},
+     "/stride",
+     {"-9223372036854775808", "", ""}},
+    {{.kind = ATTN_MASK_BLOCK_CAUSAL, POINTER}, "/block", {"block is 0", "1 or more", "causal"}},
+    {{.kind = ATTN_MASK_BLOCK_CAUSAL, .block = -3, POINTER}, "/block", {"block is -3", "", ""}},
     {{.kind = ATTN_MASK_ALLOW, .tensor.rank = -1, POINTER}, "", {"allow", "tensor", ""}},
     {{.kind = ATTN_MASK_ALLOW, .tensor = SHAPED(ZEROS, ATTN_FLOAT16, 1, 5), POINTER},
      "/tensor",

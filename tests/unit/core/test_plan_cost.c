@@ -77,6 +77,44 @@ START_TEST(a_gap_inside_a_row_costs_nothing) {
 }
 END_TEST
 
+/* A window with global tokens: a band, the column and the row of the tiles that hold one. */
+START_TEST(global_tokens_cost_their_rows_and_columns) {
+    const double T = 8192;
+    const struct attn_mask_node window = {
+        .kind = ATTN_MASK_WINDOW, .left = 10, .right = 10, .pointer = "/mask/any/0"};
+    const struct attn_mask_node global = {
+        .kind = ATTN_MASK_GLOBAL, .tokens = INTS(0, 1, 2), .pointer = "/mask/any/1"};
+    struct attn_request request = masked(1, 1, 8192, 8192, PROGRAM(window, global, JOIN(ANY, 2)));
+    const struct attn_plan plan = plan_of(&request);
+    const double row = (double)plan.grid.row_tile, column = (double)plan.grid.key_tile;
+    ck_assert_msg(plan.scores_planned <= T * (21 + slack(&plan)) + T * row + T * column,
+                  "%g per row", plan.scores_planned / T);
+    ck_assert(plan.scores_planned >= T * 24);
+}
+END_TEST
+
+/* A stride longer than a tile: tiles between the diagonals hold nothing. */
+START_TEST(a_long_stride_costs_its_diagonals) {
+    const double T = 1 << 14, diagonals = 5;
+    const struct attn_mask_node dilated = {
+        .kind = ATTN_MASK_DILATED, .width = 5000, .stride = 2048, .pointer = "/mask"};
+    struct attn_request request = masked(1, 1, 1 << 14, 1 << 14, PROGRAM(dilated));
+    const struct attn_plan plan = plan_of(&request);
+    ck_assert_msg(plan.scores_planned <= T * diagonals * (1 + slack(&plan)), "%g per row",
+                  plan.scores_planned / T);
+    ck_assert(plan.scores_planned >= T * (diagonals - 1));
+}
+END_TEST
+
+START_TEST(block_causal_costs_about_half) {
+    const struct attn_mask_node blocks = {
+        .kind = ATTN_MASK_BLOCK_CAUSAL, .block = 64, .pointer = "/mask"};
+    struct attn_request request = masked(1, 1, 2048, 2048, PROGRAM(blocks));
+    const struct attn_plan plan = plan_of(&request);
+    expect_per_row(&plan, 2048, (2048 + 64) / 2.0);
+}
+END_TEST
+
 START_TEST(padding_is_counted_per_item) {
     const struct attn_mask_node padding = {
         .kind = ATTN_MASK_PADDING, .kv_lengths = INTS(4096, 1024, 0), .pointer = "/mask"};
@@ -217,6 +255,9 @@ static Suite *plan_cost_suite(void) {
     tcase_add_loop_test(cost, causal_costs_about_half, 0, 2);
     tcase_add_loop_test(cost, a_window_costs_its_width, 0, 2);
     tcase_add_test(cost, a_gap_inside_a_row_costs_nothing);
+    tcase_add_test(cost, global_tokens_cost_their_rows_and_columns);
+    tcase_add_test(cost, a_long_stride_costs_its_diagonals);
+    tcase_add_test(cost, block_causal_costs_about_half);
     tcase_add_test(cost, padding_is_counted_per_item);
     tcase_add_test(cost, offsets_are_counted_per_item);
     tcase_add_test(cost, an_allow_tensor_costs_everything_it_may_show);
