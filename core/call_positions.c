@@ -97,6 +97,14 @@ static enum attn_status check_q_offset(const struct attn_call *call,
     return ATTN_OK;
 }
 
+static bool has_causal(const struct attn_mask *mask) {
+    for (size_t n = 0; n < mask->count; n++)
+        if (mask->nodes[n].kind == ATTN_MASK_CAUSAL)
+            return true;
+    return false;
+}
+
+/* Without a causal mask no align is proposed: adding one would hide what lies ahead. */
 static enum attn_status need_alignment(const struct attn_call *call,
                                        const struct attn_request *request,
                                        struct attn_error *error) {
@@ -104,9 +112,15 @@ static enum attn_status need_alignment(const struct attn_call *call,
     const bool by_alibi = request->alibi || request->alibi_slopes.values != NULL;
     if (call->Tq == call->Tk || (!by_mask && !by_alibi))
         return ATTN_OK;
-    return attn_fail(error, ATTN_AMBIGUOUS, by_mask ? "/mask" : "/alibi",
-                     "With Tq = %zu and Tk = %zu it is not clear which key query 0 stands at. Say "
-                     "{\"type\":\"causal\",\"align\":\"top_left\"} (query 0 at key 0) or "
+    if (!has_causal(&request->mask))
+        return attn_fail(error, ATTN_AMBIGUOUS, by_mask ? "/mask" : "/alibi",
+                         "With Tq = %zu and Tk = %zu it is not clear which key query 0 stands "
+                         "at. Give q_offset, its position: 0 when it stands at key 0, Tk - Tq = "
+                         "%lld when the last query stands at the last key.",
+                         call->Tq, call->Tk, (long long)call->Tk - (long long)call->Tq);
+    return attn_fail(error, ATTN_AMBIGUOUS, "/mask",
+                     "With Tq = %zu and Tk = %zu it is not clear which key query 0 stands at. "
+                     "Say {\"type\":\"causal\",\"align\":\"top_left\"} (query 0 at key 0) or "
                      "\"bottom_right\" (last query at last key), or give q_offset.",
                      call->Tq, call->Tk);
 }

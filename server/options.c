@@ -200,6 +200,69 @@ enum attn_status options_ints(struct options *options, struct json_value value, 
     return ATTN_OK;
 }
 
+static bool rises(const struct attn_int_list *list) {
+    for (size_t i = 1; i < list->count; i++)
+        if (list->values[i] <= list->values[i - 1])
+            return false;
+    return true;
+}
+
+/* Moves the value at `at` down in a heap of `count` values, the largest on top. */
+static void sift_down(int64_t *values, size_t count, size_t at) {
+    const int64_t value = values[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && values[child + 1] > values[child])
+            child++;
+        if (values[child] <= value)
+            break;
+        values[at] = values[child];
+    }
+    values[at] = value;
+}
+
+/* Sorts in place and without memory of its own, whatever the order was: a heap. Returns how many
+ * different values there are; they stand at the front. */
+static size_t sort_into_set(int64_t *values, size_t count) {
+    for (size_t at = count / 2; at-- > 0;)
+        sift_down(values, count, at);
+    for (size_t left = count; left > 1;) {
+        const int64_t largest = values[0];
+        values[0] = values[--left];
+        values[left] = largest;
+        sift_down(values, left, 0);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || values[i] != values[kept - 1])
+            values[kept++] = values[i];
+    return kept;
+}
+
+enum attn_status options_int_set(struct options *options, struct json_value value,
+                                 const char *pointer, struct attn_int_list *out) {
+    const enum attn_status status = options_ints(options, value, pointer, out);
+    if (status != ATTN_OK || rises(out))
+        return status;
+    struct options_named *const named = named_of(options, value, JSON_TENSOR_MASK);
+    if (named != NULL && named->set.values != NULL) {
+        *out = named->set;
+        return ATTN_OK;
+    }
+    /* What stands inline was read for this option alone. A list with a name may be another's as
+       well, and there its order counts. */
+    int64_t *values = (int64_t *)out->values;
+    if (named != NULL) {
+        values = storage_take_array(options->reader.storage, out->count, sizeof *values);
+        if (values == NULL)
+            return no_memory(options);
+        memcpy(values, out->values, out->count * sizeof *values);
+    }
+    *out = (struct attn_int_list){values, sort_into_set(values, out->count)};
+    if (named != NULL)
+        named->set = *out;
+    return ATTN_OK;
+}
+
 enum attn_status options_reals(struct options *options, struct json_value value,
                                const char *pointer, struct attn_real_list *out) {
     struct attn_tensor tensor;

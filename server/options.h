@@ -21,7 +21,8 @@ struct options_named {
     const char *name; /* borrowed from the document */
     enum json_tensor_role role;
     struct attn_tensor tensor;
-    const int64_t *ints; /* as a list, once asked for */
+    const int64_t *ints;      /* as a list, once asked for */
+    struct attn_int_list set; /* as a set, once asked for */
 };
 
 /* Looks up a tensor by its name in the request; *found false when there is none. */
@@ -85,6 +86,9 @@ enum attn_status options_tensor(struct options *options, struct json_value value
 /* Whole numbers inline, one alone, or the name of a rank-1 tensor. */
 enum attn_status options_ints(struct options *options, struct json_value value, const char *pointer,
                               struct attn_int_list *out);
+/* The same as a set: rising, and each number once. */
+enum attn_status options_int_set(struct options *options, struct json_value value,
+                                 const char *pointer, struct attn_int_list *out);
 /* Numbers inline, one alone, or the name of a rank-1 tensor. */
 enum attn_status options_reals(struct options *options, struct json_value value,
                                const char *pointer, struct attn_real_list *out);

@@ -54,6 +54,26 @@ static enum attn_status read_length(struct options *options, struct json_value v
     return options_ints(options, value, pointer, &node->lengths);
 }
 
+static enum attn_status read_tokens(struct options *options, struct json_value value,
+                                    const char *pointer, struct attn_mask_node *node) {
+    return options_int_set(options, value, pointer, &node->tokens);
+}
+
+static enum attn_status read_width(struct options *options, struct json_value value,
+                                   const char *pointer, struct attn_mask_node *node) {
+    return json_value_int(&options->reader, value, pointer, INT64_MIN, INT64_MAX, &node->width);
+}
+
+static enum attn_status read_stride(struct options *options, struct json_value value,
+                                    const char *pointer, struct attn_mask_node *node) {
+    return json_value_int(&options->reader, value, pointer, INT64_MIN, INT64_MAX, &node->stride);
+}
+
+static enum attn_status read_block(struct options *options, struct json_value value,
+                                   const char *pointer, struct attn_mask_node *node) {
+    return json_value_int(&options->reader, value, pointer, INT64_MIN, INT64_MAX, &node->block);
+}
+
 static enum attn_status read_tensor(struct options *options, struct json_value value,
                                     const char *pointer, struct attn_mask_node *node) {
     return options_tensor(options, value, JSON_TENSOR_MASK, pointer, &node->tensor);
@@ -74,49 +94,56 @@ static const struct leaf_member MEMBERS[] = {
     {ATTN_MASK_PREFIX, "length", true, read_length},
     {ATTN_MASK_SEGMENTS, "q", true, read_tensor},
     {ATTN_MASK_SEGMENTS, "kv", false, read_kv},
+    {ATTN_MASK_GLOBAL, "tokens", true, read_tokens},
+    {ATTN_MASK_DILATED, "width", true, read_width},
+    {ATTN_MASK_DILATED, "stride", true, read_stride},
+    {ATTN_MASK_BLOCK_CAUSAL, "block", true, read_block},
     {ATTN_MASK_ALLOW, "tensor", true, read_tensor},
     {ATTN_MASK_HIDE, "tensor", true, read_tensor},
 };
 
+/* What other libraries and papers call a mask. */
+static const struct {
+    const char *name, *here;
+} ELSEWHERE[] = {
+    {"sliding_window", "window"},     {"local", "window"},
+    {"prefix_lm", "prefix"},          {"document", "segments"},
+    {"block_diagonal", "segments"},   {"strided", "dilated"},
+    {"dilation", "dilated"},          {"blockwise_causal", "block_causal"},
+    {"frame_causal", "block_causal"},
+};
+
+static bool is_leaf(enum attn_mask_kind kind) {
+    return kind != ATTN_MASK_ALL && kind != ATTN_MASK_ANY && kind != ATTN_MASK_NOT;
+}
+
 /* Types that are leaves; the combinators have no "type". */
 static bool find_leaf_kind(const char *name, enum attn_mask_kind *kind) {
     for (int i = 0; i < ATTN_MASK_KIND_COUNT; i++) {
-        const enum attn_mask_kind candidate = (enum attn_mask_kind)i;
-        const bool combines =
-            candidate == ATTN_MASK_ALL || candidate == ATTN_MASK_ANY || candidate == ATTN_MASK_NOT;
-        if (!combines && strcmp(attn_mask_kind_name(candidate), name) == 0) {
-            *kind = candidate;
+        *kind = (enum attn_mask_kind)i;
+        if (is_leaf(*kind) && strcmp(attn_mask_kind_name(*kind), name) == 0)
             return true;
-        }
     }
     return false;
 }
 
-enum attn_status options_mask_refuse(struct options *options, const char *word,
-                                     const char *pointer) {
-    static const char *const later[] = {"global", "dilated", "block_causal"};
-    const char *names[ATTN_MASK_KIND_COUNT + 1] = {NULL};
-    char shown[40];
-    json_snippet(word, strlen(word), 0, shown, sizeof shown);
-    for (size_t i = 0; i < COUNT(later); i++)
-        if (strcmp(later[i], word) == 0)
-            return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
-                             "The mask type %s is not available in this version.", word);
-    for (int i = 0; i < ATTN_MASK_KIND_COUNT; i++)
-        names[i] = attn_mask_kind_name((enum attn_mask_kind)i);
-    const char *const nearest = options_nearest(word, names);
-    return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
-                     "\"%s\" is no mask.%s%s%s There are causal, window, padding, prefix, "
-                     "segments, allow and hide, combined with all, any and not.",
-                     shown, nearest == NULL ? "" : " Did you mean \"",
-                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+/* "causal, window, ..." */
+static void list_leaves(char *out, size_t size) {
+    size_t at = 0;
+    for (int i = 0; i < ATTN_MASK_KIND_COUNT && at < size; i++)
+        if (is_leaf((enum attn_mask_kind)i))
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at == 0 ? "" : ", ",
+                                   attn_mask_kind_name((enum attn_mask_kind)i));
 }
 
-static const struct leaf_member *find_member(enum attn_mask_kind kind, const char *name) {
-    for (size_t i = 0; i < COUNT(MEMBERS); i++)
-        if (MEMBERS[i].kind == kind && strcmp(MEMBERS[i].name, name) == 0)
-            return &MEMBERS[i];
-    return NULL;
+static const char *nearest_kind(const char *word) {
+    const char *names[ATTN_MASK_KIND_COUNT + 1] = {NULL};
+    for (size_t i = 0; i < COUNT(ELSEWHERE); i++)
+        if (strcmp(ELSEWHERE[i].name, word) == 0)
+            return ELSEWHERE[i].here;
+    for (int i = 0; i < ATTN_MASK_KIND_COUNT; i++)
+        names[i] = attn_mask_kind_name((enum attn_mask_kind)i);
+    return options_nearest(word, names);
 }
 
 /* "kv_lengths, q_lengths, keep" */
@@ -127,6 +154,43 @@ static void list_members(enum attn_mask_kind kind, char *out, size_t size) {
         if (MEMBERS[i].kind == kind && at < size)
             at +=
                 (size_t)snprintf(out + at, size - at, "%s%s", at == 0 ? "" : ", ", MEMBERS[i].name);
+}
+
+/* A name of ours that stands alone where an object belongs. */
+static enum attn_status refuse_bare_name(struct options *options, const char *name,
+                                         const char *pointer) {
+    enum attn_mask_kind kind;
+    char members[64];
+    if (!find_leaf_kind(name, &kind))
+        return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
+                         "\"%s\" alone is no mask; it is an object of what it combines, as "
+                         "{\"%s\": ...}.",
+                         name, name);
+    list_members(kind, members, sizeof members);
+    return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
+                     "\"%s\" alone is no mask; it is an object with \"type\": \"%s\" and more: %s.",
+                     name, name, members);
+}
+
+enum attn_status options_mask_refuse(struct options *options, const char *word,
+                                     const char *pointer) {
+    char shown[40], leaves[160];
+    json_snippet(word, strlen(word), 0, shown, sizeof shown);
+    list_leaves(leaves, sizeof leaves);
+    const char *const nearest = nearest_kind(word);
+    if (nearest != NULL && strcmp(nearest, word) == 0)
+        return refuse_bare_name(options, word, pointer);
+    return attn_fail(options->reader.error, ATTN_BAD_MASK, pointer,
+                     "\"%s\" is no mask.%s%s%s There are %s; all, any and not combine them.", shown,
+                     nearest == NULL ? "" : " Did you mean \"", nearest == NULL ? "" : nearest,
+                     nearest == NULL ? "" : "\"?", leaves);
+}
+
+static const struct leaf_member *find_member(enum attn_mask_kind kind, const char *name) {
+    for (size_t i = 0; i < COUNT(MEMBERS); i++)
+        if (MEMBERS[i].kind == kind && strcmp(MEMBERS[i].name, name) == 0)
+            return &MEMBERS[i];
+    return NULL;
 }
 
 static enum attn_status read_member(struct options *options, enum attn_mask_kind kind,

@@ -44,6 +44,14 @@ const struct options_hint ATTENTION_HINTS[] = {
     {"s_aux", "It is called sink: one logit per query head"},
     {"window_size", "Say \"mask\": {\"type\": \"window\", \"left\": ..., \"right\": ...}"},
     {"sliding_window", "Say \"mask\": {\"type\": \"window\", \"left\": size - 1, \"right\": 0}"},
+    {"attention_window",
+     "Say \"mask\": {\"type\": \"window\", \"left\": ..., \"right\": ...}: how many "
+     "keys to either side, not how many in all"},
+    {"global_attention_mask",
+     "Say \"mask\": {\"type\": \"global\", \"tokens\": [...]}, the positions "
+     "at which it is 1; beside a window, join them with any"},
+    {"global_tokens", "Say \"mask\": {\"type\": \"global\", \"tokens\": [...]}"},
+    {"dilation", "Say \"mask\": {\"type\": \"dilated\", \"width\": ..., \"stride\": ...}"},
     {"enable_gqa", "It is not needed: k and v may have fewer heads than q, in a whole ratio"},
     {"need_weights", "Say \"weights\": true"},
     {"output_attentions", "Say \"weights\": true"},

@@ -200,12 +200,15 @@ START_TEST(unequal_lengths_without_a_place_are_refused) {
     for (size_t n = 0; n < COUNT_OF(PLACED); n++) {
         request = masked(1, 3, 8, PROGRAM(PLACED[n]));
         refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "With Tq = 3 and Tk = 8");
+        refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "Give q_offset, its position");
+        refuse_request(&request, ATTN_AMBIGUOUS, "/mask", "Tk - Tq = 5 when the last query");
         request.q_offset = INTS(5);
         EXPECT_OFFSETS(&request, 5);
     }
     request = request_sized(1, 2, 1, 8, 3, 4, 4);
     request.alibi = true;
     refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With Tq = 8 and Tk = 3");
+    refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "Tk - Tq = -5");
     request.alibi = false;
     request.alibi_slopes = REALS(0.5);
     refuse_request(&request, ATTN_AMBIGUOUS, "/alibi", "With Tq = 8 and Tk = 3");

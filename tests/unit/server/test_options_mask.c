@@ -2,6 +2,7 @@
 /* Mask expressions to postfix programs: order, members, pointers, and what is refused. */
 #include <stdlib.h>
 
+#include "tests/support/random.h"
 #include "tests/support/test_main.h"
 #include "tests/unit/server/codec_fixture.h"
 
@@ -76,9 +77,28 @@ static const struct refusal REFUSALS[] = {
     {MASK("\"diagonal\""), ATTN_BAD_MASK, "/mask", "causal"},
     {MASK("\"casual\""), ATTN_BAD_MASK, "/mask", "Did you mean \"causal\"?"},
     {MASK("{\"type\":\"casual\"}"), ATTN_BAD_MASK, "/mask", "Did you mean \"causal\"?"},
-    {MASK("{\"type\":\"all\"}"), ATTN_BAD_MASK, "/mask", "no mask"},
-    {MASK("{\"type\":\"global\",\"tokens\":[0]}"), ATTN_BAD_MASK, "/mask", "not available"},
-    {MASK("{\"type\":\"block_causal\",\"block\":2}"), ATTN_BAD_MASK, "/mask", "not available"},
+    {MASK("{\"type\":\"all\"}"), ATTN_BAD_MASK, "/mask", "as {\"all\": ...}"},
+    {MASK("\"not\""), ATTN_BAD_MASK, "/mask", "as {\"not\": ...}"},
+    {MASK("\"dilated\""), ATTN_BAD_MASK, "/mask", "\"type\": \"dilated\" and more: width, stride"},
+    {MASK("\"segments\""), ATTN_BAD_MASK, "/mask", "\"type\": \"segments\" and more: q, kv"},
+    {MASK("{\"type\":\"globl\"}"), ATTN_BAD_MASK, "/mask", "Did you mean \"global\"?"},
+    {MASK("{\"type\":\"dilation\"}"), ATTN_BAD_MASK, "/mask", "Did you mean \"dilated\"?"},
+    {MASK("{\"type\":\"strided\"}"), ATTN_BAD_MASK, "/mask", "Did you mean \"dilated\"?"},
+    {MASK("{\"type\":\"block-causal\"}"), ATTN_BAD_MASK, "/mask", "Did you mean \"block_causal\"?"},
+    {MASK("\"sliding_window\""), ATTN_BAD_MASK, "/mask", "Did you mean \"window\"?"},
+    {MASK("\"diagonal\""), ATTN_BAD_MASK, "/mask",
+     "segments, global, dilated, block_causal, allow"},
+    {MASK("{\"type\":\"global\"}"), ATTN_BAD_MASK, "/mask", "needs \"tokens\""},
+    {MASK("{\"type\":\"global\",\"token\":[0]}"), ATTN_BAD_MASK, "/mask", "it has tokens"},
+    {MASK("{\"type\":\"global\",\"tokens\":[0.5]}"), ATTN_BAD_TYPE, "/mask/tokens", "'0.5'"},
+    {MASK("{\"type\":\"global\",\"tokens\":null}"), ATTN_BAD_TYPE, "/mask/tokens", "null"},
+    {MASK("{\"type\":\"global\",\"tokens\":[[0]]}"), ATTN_BAD_SHAPE, "/mask/tokens", "flat"},
+    {MASK("{\"type\":\"dilated\",\"width\":1}"), ATTN_BAD_MASK, "/mask", "needs \"stride\""},
+    {MASK("{\"type\":\"dilated\",\"stride\":1}"), ATTN_BAD_MASK, "/mask", "needs \"width\""},
+    {MASK("{\"type\":\"dilated\",\"width\":1,\"stride\":1e1}"), ATTN_BAD_TYPE, "/mask/stride",
+     "without a point"},
+    {MASK("{\"type\":\"block_causal\",\"block\":\"2\"}"), ATTN_BAD_TYPE, "/mask/block",
+     "the text \"2\""},
     {MASK("{\"type\":7}"), ATTN_BAD_MASK, "/mask", "type"},
     {MASK("{\"left\":1}"), ATTN_BAD_MASK, "/mask", "type"},
     {MASK("{\"any\":\"causal\"}"), ATTN_BAD_MASK, "/mask/any", "list"},
@@ -117,6 +137,62 @@ START_TEST(a_name_is_one_tensor) {
     ck_assert_ptr_eq(nodes[2].lengths.values, nodes[3].kv_lengths.values);
     ck_assert_ptr_eq(nodes[2].lengths.values, nodes[3].q_lengths.values);
     codec_request_close(&request);
+}
+END_TEST
+
+/* Tokens are a set: they arrive rising and once each, from a list, one number or a name, and the
+ * named list stays as it was for whoever else names it. */
+START_TEST(tokens_arrive_as_a_set) {
+    static const int64_t set[] = {0, 3, 5, 7};
+    struct codec_request request = decoded_json(
+        "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],\"n\":[5,0,7,5,3,0],\"mask\":["
+        "{\"type\":\"global\",\"tokens\":[7,5,7,3,0,0,5]},{\"type\":\"global\",\"tokens\":\"n\"},"
+        "{\"type\":\"global\",\"tokens\":\"n\"},{\"type\":\"prefix\",\"length\":\"n\"},"
+        "{\"type\":\"global\",\"tokens\":4},{\"type\":\"global\",\"tokens\":[]},"
+        "{\"type\":\"dilated\",\"width\":9223372036854775807,\"stride\":2},"
+        "{\"type\":\"block_causal\",\"block\":9223372036854775807}]}");
+    const struct attn_mask_node *const nodes = request.attention.mask.nodes;
+    for (size_t n = 0; n < 3; n++) {
+        ck_assert_uint_eq(nodes[n].tokens.count, COUNT(set));
+        ck_assert_mem_eq(nodes[n].tokens.values, set, sizeof set);
+    }
+    ck_assert_ptr_eq(nodes[1].tokens.values, nodes[2].tokens.values);
+    ck_assert(nodes[3].lengths.count == 6 && nodes[3].lengths.values[0] == 5);
+    ck_assert(nodes[4].tokens.count == 1 && nodes[4].tokens.values[0] == 4);
+    ck_assert_uint_eq(nodes[5].tokens.count, 0);
+    ck_assert(nodes[6].width == INT64_MAX && nodes[6].stride == 2);
+    ck_assert(nodes[7].block == INT64_MAX);
+    codec_request_close(&request);
+}
+END_TEST
+
+/* Lists of every length to 40 in every kind of disorder. */
+START_TEST(tokens_are_sorted_whatever_their_order) {
+    struct random random = random_seeded(11);
+    for (size_t n = 1; n <= 40; n++)
+        for (size_t below = 1; below < 100; below += 9) {
+            bool present[100] = {false};
+            char body[600];
+            size_t at = (size_t)sprintf(body, "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],\"mask\":"
+                                              "{\"type\":\"global\",\"tokens\":[");
+            for (size_t i = 0; i < n; i++) {
+                const unsigned token = (unsigned)random_below(&random, below);
+                present[token] = true;
+                at += (size_t)sprintf(body + at, "%s%u", i == 0 ? "" : ",", token);
+            }
+            sprintf(body + at, "]}}");
+            struct codec_request request = decoded_json(body);
+            const struct attn_int_list *const tokens = &request.attention.mask.nodes[0].tokens;
+            size_t kept = 0;
+            for (int64_t token = 0; token < 100; token++)
+                if (present[token]) {
+                    ck_assert_uint_lt(kept, tokens->count);
+                    ck_assert_int_eq(tokens->values[kept], token);
+                    kept++;
+                }
+            ck_assert_uint_eq(kept, tokens->count);
+            codec_request_close(&request);
+        }
 }
 END_TEST
 
@@ -168,6 +244,8 @@ static Suite *options_mask_suite(void) {
     tcase_add_loop_test(tests, programs_are_postfix, 0, COUNT(PROGRAMS));
     tcase_add_test(tests, members_arrive);
     tcase_add_test(tests, a_name_is_one_tensor);
+    tcase_add_test(tests, tokens_arrive_as_a_set);
+    tcase_add_test(tests, tokens_are_sorted_whatever_their_order);
     tcase_add_loop_test(tests, refuses_masks, 0, COUNT(REFUSALS));
     tcase_add_test(tests, nodes_are_capped);
     tcase_add_test(tests, depth_is_capped);
