@@ -112,6 +112,22 @@ class Builder:
             part["kv"] = self.tensor(self.rng.integers(-2, 3, batched + (self.Tk,)))
         return part
 
+    def global_tokens(self):
+        """In any order and with repetitions, as a list or the name of one."""
+        tokens = self.rng.integers(0, self.Tk, self.whole(0, min(self.Tk, 5)))
+        named = self.chance(0.3)
+        return {"type": "global", "tokens": self.tensor(tokens) if named else tokens.tolist()}
+
+    def reach(self, least):
+        """Mostly a few positions, else more than there are."""
+        return self.whole(least, 9) if self.chance(0.7) else self.pick((self.Tk + 70, 2**63 - 1))
+
+    def dilated(self):
+        return {"type": "dilated", "width": self.reach(0), "stride": self.whole(1, 9)}
+
+    def block_causal(self):
+        return {"type": "block_causal", "block": self.reach(1)}
+
     def allow(self):
         bits = self.rng.random(self.broadcastable()) < self.pick((0.05, 0.5, 0.95))
         kind = self.pick((np.bool_, np.uint8, np.int32))
@@ -137,7 +153,8 @@ class Builder:
     def mask(self, how):
         """A mask expression, or None. With an align the lengths beside it set the offset, so no
         second list of lengths may stand in the conjunction: the tree below has none."""
-        leaves = ["causal", "window", "lengths", "keep", "prefix", "segments", "allow"]
+        leaves = ["causal", "window", "lengths", "keep", "prefix", "segments", "global_tokens",
+                  "dilated", "block_causal", "allow"]
         if how != "align":
             return self.expression(self.whole(0, 3), leaves) if self.chance(0.8) else None
         parts = [{"type": "causal", "align": self.pick(("top_left", "bottom_right"))}]

@@ -99,6 +99,20 @@ def segments(part, shape, tensor):
     return q_ids == kv_ids
 
 
+def global_tokens(part, shape, tensor):
+    tokens = np.asarray(tensor(part["tokens"])).reshape(-1)
+    return np.isin(shape.positions(), tokens) | np.isin(shape.keys(), tokens)
+
+
+def dilated(part, shape, tensor):
+    distance = np.abs(shape.positions() - shape.keys())
+    return (distance <= part["width"]) & (distance % part["stride"] == 0)
+
+
+def block_causal(part, shape, tensor):
+    return shape.keys() // part["block"] <= shape.positions() // part["block"]
+
+
 def allow(part, shape, tensor):
     return np.asarray(tensor(part["tensor"])) != 0
 
@@ -109,7 +123,8 @@ def hide(part, shape, tensor):
 
 PREDICATES = {
     "causal": causal, "window": window, "padding": padding, "prefix": prefix,
-    "segments": segments, "allow": allow, "hide": hide,
+    "segments": segments, "global": global_tokens, "dilated": dilated,
+    "block_causal": block_causal, "allow": allow, "hide": hide,
 }
 
 
