@@ -20,8 +20,9 @@ static const struct attn_mask_costs
     INTERVAL_COSTS = {{10, 0, 0}, {10, 0, 0}, {20, 5, 0.03}},
     /* Ids that change at every key: each key of a row is a run of its own. */
     SEGMENTS_COSTS = {{10, 0.3, 0}, {10, 0.3, 0}, {50, 8, 1.0}},
-    GLOBAL_COSTS = {{60, 0, 0}, {60, 0, 0}, {60, 5, 0.03}},
-    DILATED_COSTS = {{25, 0, 0}, {25, 0, 0}, {30, 20, 0.1}},
+    /* A search in a list beyond the caches. */
+    GLOBAL_COSTS = {{150, 0, 0}, {150, 0, 0}, {200, 5, 0.03}},
+    DILATED_COSTS = {{15, 0, 0}, {15, 0, 0}, {30, 10, 0.1}},
     KEEP_COSTS = {{10, 0.1, 0}, {10, 0.1, 0}, {20, 1, 0.02}},
     TENSOR_COSTS = {{10, 0, 0}, {10, 0, 0.1}, {20, 2, 0.1}},
     COMBINATOR_COSTS = {{3, 0, 0}, {3, 0, 0}, {10, 0, 0.02}};
