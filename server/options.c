@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/convert.h"
+#include "server/int_set.h"
 #include "server/options_table.h"
 
 void options_init(struct options *options, const struct codec_schema *schema,
@@ -200,48 +201,10 @@ enum attn_status options_ints(struct options *options, struct json_value value, 
     return ATTN_OK;
 }
 
-static bool rises(const struct attn_int_list *list) {
-    for (size_t i = 1; i < list->count; i++)
-        if (list->values[i] <= list->values[i - 1])
-            return false;
-    return true;
-}
-
-/* Moves the value at `at` down in a heap of `count` values, the largest on top. */
-static void sift_down(int64_t *values, size_t count, size_t at) {
-    const int64_t value = values[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && values[child + 1] > values[child])
-            child++;
-        if (values[child] <= value)
-            break;
-        values[at] = values[child];
-    }
-    values[at] = value;
-}
-
-/* Sorts in place and without memory of its own, whatever the order was: a heap. Returns how many
- * different values there are; they stand at the front. */
-static size_t sort_into_set(int64_t *values, size_t count) {
-    for (size_t at = count / 2; at-- > 0;)
-        sift_down(values, count, at);
-    for (size_t left = count; left > 1;) {
-        const int64_t largest = values[0];
-        values[0] = values[--left];
-        values[left] = largest;
-        sift_down(values, left, 0);
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || values[i] != values[kept - 1])
-            values[kept++] = values[i];
-    return kept;
-}
-
 enum attn_status options_int_set(struct options *options, struct json_value value,
                                  const char *pointer, struct attn_int_list *out) {
     const enum attn_status status = options_ints(options, value, pointer, out);
-    if (status != ATTN_OK || rises(out))
+    if (status != ATTN_OK || int_set_is_one(out->values, out->count))
         return status;
     struct options_named *const named = named_of(options, value, JSON_TENSOR_MASK);
     if (named != NULL && named->set.values != NULL) {
@@ -257,7 +220,9 @@ enum attn_status options_int_set(struct options *options, struct json_value valu
             return no_memory(options);
         memcpy(values, out->values, out->count * sizeof *values);
     }
-    *out = (struct attn_int_list){values, sort_into_set(values, out->count)};
+    out->values = values;
+    if (!int_set_make(values, out->count, options->reader.cancelled, &out->count))
+        return json_reader_cancelled(&options->reader);
     if (named != NULL)
         named->set = *out;
     return ATTN_OK;

@@ -2,7 +2,6 @@
 /* Mask expressions to postfix programs: order, members, pointers, and what is refused. */
 #include <stdlib.h>
 
-#include "tests/support/random.h"
 #include "tests/support/test_main.h"
 #include "tests/unit/server/codec_fixture.h"
 
@@ -166,36 +165,6 @@ START_TEST(tokens_arrive_as_a_set) {
 }
 END_TEST
 
-/* Lists of every length to 40 in every kind of disorder. */
-START_TEST(tokens_are_sorted_whatever_their_order) {
-    struct random random = random_seeded(11);
-    for (size_t n = 1; n <= 40; n++)
-        for (size_t below = 1; below < 100; below += 9) {
-            bool present[100] = {false};
-            char body[600];
-            size_t at = (size_t)sprintf(body, "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],\"mask\":"
-                                              "{\"type\":\"global\",\"tokens\":[");
-            for (size_t i = 0; i < n; i++) {
-                const unsigned token = (unsigned)random_below(&random, below);
-                present[token] = true;
-                at += (size_t)sprintf(body + at, "%s%u", i == 0 ? "" : ",", token);
-            }
-            sprintf(body + at, "]}}");
-            struct codec_request request = decoded_json(body);
-            const struct attn_int_list *const tokens = &request.attention.mask.nodes[0].tokens;
-            size_t kept = 0;
-            for (int64_t token = 0; token < 100; token++)
-                if (present[token]) {
-                    ck_assert_uint_lt(kept, tokens->count);
-                    ck_assert_int_eq(tokens->values[kept], token);
-                    kept++;
-                }
-            ck_assert_uint_eq(kept, tokens->count);
-            codec_request_close(&request);
-        }
-}
-END_TEST
-
 START_TEST(refuses_masks) {
     const struct exchange_under_test exchange = decode_json(REFUSALS[_i].body);
     check_refused(&exchange, &REFUSALS[_i]);
@@ -245,7 +214,6 @@ static Suite *options_mask_suite(void) {
     tcase_add_test(tests, members_arrive);
     tcase_add_test(tests, a_name_is_one_tensor);
     tcase_add_test(tests, tokens_arrive_as_a_set);
-    tcase_add_test(tests, tokens_are_sorted_whatever_their_order);
     tcase_add_loop_test(tests, refuses_masks, 0, COUNT(REFUSALS));
     tcase_add_test(tests, nodes_are_capped);
     tcase_add_test(tests, depth_is_capped);
