@@ -244,13 +244,8 @@ static enum attn_status refuse_shape(const struct attn_mask_node *node,
     const struct attn_tensor *tensor = &node->tensor;
     char shape[96], wanted[96];
     attn_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
-<<<<<<< HEAD
     attn_shape_text(ATTN_AXES, full, wanted, sizeof wanted);
-    return attn_fail(error, ATTN_BAD_MASK, member(node, "tensor").text,
-=======
-    attn_shape_text(ATTN_MAX_RANK, full, wanted, sizeof wanted);
     return attn_fail(error, ATTN_BAD_MASK, attn_mask_member(node, "tensor").text,
->>>>>>> e6a12a9 (core: global, dilated and block_causal masks)
                      "%s has shape %s; it must broadcast to [B, Hq, Tq, Tk] = %s: counted from the "
                      "right, each axis is 1 or that size (rank 3 is heads, queries, keys; one "
                      "mask per batch item is [B, 1, Tq, Tk]).",
