@@ -33,7 +33,8 @@ float *bare_random(size_t count) {
 
 static void step(struct attn_job *job, size_t index, void *workspace) {
     struct bare_call *bare = (struct bare_call *)job;
-    attn_execute_task(&bare->call, &bare->plan, &bare->result, index, workspace, &job->cancelled);
+    attn_execute_task(&bare->call, &bare->plan, &bare->result, bare->heads, index, workspace,
+                      &job->cancelled);
 }
 
 static bool finished(struct attn_job *job) {
@@ -56,12 +57,15 @@ void bare_call_open(struct bare_call *bare, size_t threads) {
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         if (bare->result.tensors[n].wanted)
             bare->result.tensors[n].data = touched(bare->result.tensors[n].bytes);
+    bare->heads = attn_heads_open(&bare->call, &bare->plan, threads,
+                                  touched(attn_heads_bytes(&bare->plan, threads)));
     pthread_mutex_init(&bare->lock, NULL);
     pthread_cond_init(&bare->over, NULL);
 }
 
 void bare_call_run(void *bare_call) {
     struct bare_call *bare = bare_call;
+    attn_heads_reset(bare->heads);
     bare->job.step = step;
     bare->job.finished = finished;
     bare->job.steps = bare->plan.tasks;
@@ -78,6 +82,8 @@ void bare_call_close(struct bare_call *bare) {
     attn_scheduler_free(&bare->scheduler);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         free(bare->result.tensors[n].data);
+    attn_heads_close(bare->heads);
+    free(bare->heads);
     attn_call_close(&bare->call);
     pthread_cond_destroy(&bare->over);
     pthread_mutex_destroy(&bare->lock);

@@ -13,6 +13,7 @@ struct bare_call {
     struct attn_call call;
     struct attn_plan plan;
     struct attn_result result;
+    struct attn_heads *heads;
     struct attn_scheduler *scheduler;
     pthread_mutex_t lock;
     pthread_cond_t over;

@@ -70,10 +70,14 @@ static double run_tasks(const struct attn_call *call, const struct attn_plan *pl
         fail("there is no memory");
     memset(workspace, 0, bytes);
     memset(output->data, 0, output->bytes);
+    void *shared = malloc(attn_heads_bytes(plan, 1));
+    struct attn_heads *heads = attn_heads_open(call, plan, 1, shared);
     const double begin = cpu_now();
     for (size_t index = 0; index < plan->tasks; index++)
-        attn_execute_task(call, plan, result, index, workspace, &never);
+        attn_execute_task(call, plan, result, heads, index, workspace, &never);
     const double spent = cpu_now() - begin;
+    attn_heads_close(heads);
+    free(shared);
     free(output->data);
     free(workspace);
     return spent;

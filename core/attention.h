@@ -11,6 +11,7 @@
 
 #include "core/call.h"
 #include "core/executor.h"
+#include "core/heads.h"
 #include "core/mask.h"
 #include "core/merge.h"
 #include "core/plan.h"

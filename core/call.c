@@ -45,6 +45,7 @@ static enum attn_status resolve_types(struct attn_call *call, const struct attn_
     call->returns = request->returns != 0 ? request->returns : ATTN_RETURN_OUTPUT;
     call->stage = request->map.stage;
     call->kernel = request->kernel;
+    call->preferred_kernel = request->preferred_kernel;
     return ATTN_OK;
 }
 

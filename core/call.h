@@ -34,7 +34,7 @@ struct attn_call {
     const int64_t *map_heads; /* map_head_count query heads, in the caller's order */
     size_t map_head_count;
     size_t map_row, map_rows, map_col, map_cols; /* the map's region */
-    const char *kernel;                          /* NULL: chosen */
+    const char *kernel, *preferred_kernel;       /* NULL: chosen */
     /* How the caller wrote q, for shaping answers: its rank, layout, and whether heads were split.
      */
     int q_rank;

@@ -43,7 +43,7 @@ size_t attn_task_workspace_bytes(const struct attn_call *call, const struct attn
     if (attn_mul_size(attn_call_group(call), grid->row_tile, &M) &&
         add_area(M, call->Dv, real, &total) && add_area(M, 1, real, &total) &&
         add_area(M, 1, real, &total) && add_area(M, grid->key_tile, real, &total) &&
-        attn_add_size(total, kernel->workspace(call, grid), &total))
+        attn_add_size(total, kernel->workspace(kernel, call, grid), &total))
         return total;
     return SIZE_MAX;
 }
@@ -304,24 +304,33 @@ static void attend(const struct running *run) {
         store_lse(run);
 }
 
-void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
-                       struct attn_result *result, size_t index, void *workspace,
-                       const atomic_bool *cancelled) {
-    struct running run = {.call = call,
-                          .result = result,
-                          .plan = plan,
-                          .task = {.call = call, .grid = plan->grid, .cancelled = cancelled},
-                          .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
-                          .group = attn_call_group(call)};
-    divide_workspace(&run, workspace);
-    locate(&run, index);
+static void run_task(struct running *run) {
+    const struct attn_call *call = run->call;
     const bool weights = (call->returns & ATTN_RETURN_WEIGHTS) != 0;
     const bool scores = (call->returns & ATTN_RETURN_SCORES) != 0;
-    const bool mapped = (weights || scores) && map_touches(&run);
+    const bool mapped = (weights || scores) && map_touches(run);
     if ((call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped)
-        attend(&run);
+        attend(run);
     if (mapped && weights)
-        map(&run, ATTN_RESULT_WEIGHTS, call->stage);
+        map(run, ATTN_RESULT_WEIGHTS, call->stage);
     if (mapped && scores)
-        map(&run, ATTN_RESULT_SCORES, ATTN_STAGE_MASKED);
+        map(run, ATTN_RESULT_SCORES, ATTN_STAGE_MASKED);
+}
+
+void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
+                       struct attn_result *result, struct attn_heads *heads, size_t index,
+                       void *workspace, const atomic_bool *cancelled) {
+    struct running run = {
+        .call = call,
+        .result = result,
+        .plan = plan,
+        .task = {.kernel = plan->kernel, .call = call, .grid = plan->grid, .cancelled = cancelled},
+        .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
+        .group = attn_call_group(call)};
+    divide_workspace(&run, workspace);
+    locate(&run, index);
+    const size_t head = run.task.b * call->Hkv + run.task.hkv;
+    run.task.packed = attn_heads_take(heads, head);
+    run_task(&run);
+    attn_heads_give(heads, head);
 }

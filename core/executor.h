@@ -3,16 +3,18 @@
 #ifndef ATTN_CORE_EXECUTOR_H
 #define ATTN_CORE_EXECUTOR_H
 
+#include "core/heads.h"
 #include "core/plan.h"
 
 /*
  * Runs task `index` (< plan->tasks) and writes its rows of every wanted tensor of `result`.
- * `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. Different tasks write
+ * `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. `heads`: those of this plan,
+ * shared by all tasks of the call. Different tasks write
  * disjoint elements, so that any order and any threads give the same bits. When `cancelled` turns
  * true the task may end early and its rows are undefined.
  */
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
-                       struct attn_result *result, size_t index, void *workspace,
-                       const atomic_bool *cancelled);
+                       struct attn_result *result, struct attn_heads *heads, size_t index,
+                       void *workspace, const atomic_bool *cancelled);
 
 #endif

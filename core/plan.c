@@ -17,12 +17,21 @@
 static enum attn_status choose_kernel(const struct attn_call *call, struct attn_plan *plan,
                                       struct attn_error *error) {
     if (call->kernel == NULL) {
-        plan->kernel = attn_kernel_default();
+        const struct attn_kernel *preferred =
+            call->preferred_kernel == NULL ? NULL : attn_kernel_find(call->preferred_kernel);
+        const bool fits = preferred != NULL && preferred->available() && preferred->suits(call);
+        plan->kernel = fits ? preferred : attn_kernel_choose(call);
         return ATTN_OK;
     }
     plan->kernel = attn_kernel_find(call->kernel);
-    if (plan->kernel != NULL && plan->kernel->available())
+    if (plan->kernel != NULL && plan->kernel->available() && plan->kernel->suits(call))
         return ATTN_OK;
+    if (plan->kernel != NULL && plan->kernel->available())
+        return attn_fail(
+            error, ATTN_BAD_VALUE, "/kernel",
+            "The kernel \"%s\" does not compute calls of this kind: %s Leave it out to "
+            "have one chosen.",
+            plan->kernel->name, plan->kernel->sentence);
     char names[160] = "";
     size_t used = 0;
     const struct attn_kernel *kernel;
@@ -38,7 +47,7 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
 
 /* Shrinks tiles until a worker's workspace is moderate; a function of the call and kernel alone. */
 static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) {
-    plan->grid = plan->kernel->grid(call);
+    plan->grid = plan->kernel->grid(plan->kernel, call);
     assert(plan->grid.row_tile > 0 && plan->grid.key_tile > 0);
     for (;;) {
         plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);
@@ -122,6 +131,8 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
         size_result(call, limits, plan, result, error) != ATTN_OK)
         return error->status;
     fit_workspace(call, plan);
+    plan->packed_bytes =
+        plan->kernel->packed_bytes == NULL ? 0 : plan->kernel->packed_bytes(call, &plan->grid);
     if (plan->workspace_bytes > WORKSPACE_LIMIT)
         return attn_fail_limit(error, ATTN_TOO_MUCH_WORK, "/q", (double)WORKSPACE_LIMIT,
                                "One query row of all heads that share a key (Hq/Hkv = %zu) does "

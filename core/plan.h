@@ -24,6 +24,7 @@ struct attn_plan {
     size_t row_tiles;       /* per key/value head */
     size_t tasks;           /* B * Hkv * row_tiles */
     size_t workspace_bytes; /* per worker, partial buffers included */
+    size_t packed_bytes;    /* of each key/value head in flight, shared by the workers at it */
     size_t result_bytes;    /* all wanted tensors */
     double scores_total;    /* B * Hq * Tq * Tk */
     double scores_planned;  /* of them in tiles that are not known to be empty */

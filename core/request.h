@@ -68,7 +68,8 @@ struct attn_request {
     enum attn_dtype output_dtype;
     unsigned returns; /* attn_return_bit; 0: not given */
     struct attn_map_selection map;
-    const char *kernel; /* borrowed; NULL: chosen */
+    const char *kernel;           /* borrowed; NULL: chosen */
+    const char *preferred_kernel; /* borrowed; chosen where it computes calls of this kind */
 };
 
 /* Everything "not given". */

@@ -8,6 +8,7 @@ struct attention_call {
     struct tensor_call tensors;
     struct attn_call call;
     struct attn_plan plan;
+    struct attn_heads *heads; /* in the work's shared memory; NULL until prepared */
 };
 
 static enum attn_status prepare(struct call_work *work) {
@@ -17,8 +18,7 @@ static enum attn_status prepare(struct call_work *work) {
     struct attn_request *request = &tensors->request.attention;
     if (tensor_call_decode(tensors, &ATTENTION_SCHEMA) != ATTN_OK)
         return work->error.status;
-    if (request->kernel == NULL)
-        request->kernel = service->kernel;
+    request->preferred_kernel = service->kernel;
     if (attn_call_init(&attention->call, request, &work->error) != ATTN_OK ||
         attn_plan_make(&attention->call, &service->limits.call, &attention->plan, &tensors->result,
                        &work->error) != ATTN_OK)
@@ -26,13 +26,18 @@ static enum attn_status prepare(struct call_work *work) {
     work->tasks = attention->plan.tasks;
     work->workspace_bytes = attention->plan.workspace_bytes;
     work->flops = attention->plan.work;
-    return tensor_call_lay_out(tensors, &attention->call);
+    const size_t hands = call_work_hands(work);
+    work->shared_bytes = attn_heads_bytes(&attention->plan, hands);
+    if (tensor_call_lay_out(tensors, &attention->call) != ATTN_OK)
+        return work->error.status;
+    attention->heads = attn_heads_open(&attention->call, &attention->plan, hands, work->shared);
+    return ATTN_OK;
 }
 
 static void compute(struct call_work *work, size_t task, void *workspace) {
     struct attention_call *attention = (struct attention_call *)work;
-    attn_execute_task(&attention->call, &attention->plan, &attention->tensors.result, task,
-                      workspace, &work->job.cancelled);
+    attn_execute_task(&attention->call, &attention->plan, &attention->tensors.result,
+                      attention->heads, task, workspace, &work->job.cancelled);
 }
 
 static enum attn_status encode(struct call_work *work) {
@@ -61,6 +66,8 @@ static void count(const struct call_work *work, struct exchange *exchange) {
 
 static void close_call(struct call_work *work) {
     struct attention_call *attention = (struct attention_call *)work;
+    if (attention->heads != NULL)
+        attn_heads_close(attention->heads);
     attn_call_close(&attention->call);
     tensor_call_close(&attention->tensors);
 }

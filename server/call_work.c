@@ -33,6 +33,7 @@ static void work_free(struct exchange_work *base) {
     struct call_work *work = (struct call_work *)base;
     codec_answer_close(&work->answer);
     work->kind->close(work);
+    buffer_give(work->shared, work->shared_bytes);
     free(work);
 }
 
@@ -52,12 +53,16 @@ void *call_work_create(struct exchange *exchange, const struct call_kind *kind, 
     return work;
 }
 
+size_t call_work_hands(const struct call_work *work) {
+    return attn_min_size(work->exchange->service->workers, work->tasks);
+}
+
 enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes) {
     const struct service *service = work->exchange->service;
     const size_t budget = admission_budget(service->admission);
     size_t workspaces, bytes;
-    const size_t hands = attn_min_size(service->workers, work->tasks);
-    if (!attn_mul_size(work->workspace_bytes, hands, &workspaces) ||
+    if (!attn_mul_size(work->workspace_bytes, call_work_hands(work), &workspaces) ||
+        !attn_add_size(workspaces, work->shared_bytes, &workspaces) ||
         !attn_add_size(answer_bytes, workspaces, &bytes) || bytes > budget)
         return attn_fail_limit(&work->error, ATTN_RESULT_TOO_LARGE, "", (double)budget,
                                "The answer and its computation need more than the %zu bytes that "
@@ -67,6 +72,9 @@ enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes) 
         return attn_fail(&work->error, ATTN_OVERLOADED, "",
                          "There is no memory for the answer now; try again after the time that "
                          "Retry-After says, or ask for less.");
+    work->shared = work->shared_bytes == 0 ? NULL : buffer_take(work->shared_bytes);
+    if (work->shared == NULL && work->shared_bytes > 0)
+        return attn_fail(&work->error, ATTN_NO_MEMORY, "", "There is no memory for this call now.");
     return ATTN_OK;
 }
 

@@ -16,7 +16,8 @@ struct call_work;
 
 /* One kind of call. The steps run on any thread and fill `error` when they refuse. */
 struct call_kind {
-    /* Decodes, validates, reserves and lays out the answer; sets tasks, workspace_bytes, flops. */
+    /* Decodes, validates, reserves and lays out the answer; sets tasks, workspace_bytes,
+       shared_bytes, flops. */
     enum attn_status (*prepare)(struct call_work *work);
     /* Tasks run concurrently, each with workspace_bytes of its own. */
     void (*compute)(struct call_work *work, size_t task, void *workspace);
@@ -36,6 +37,8 @@ struct call_work {
     struct attn_job job;
     enum call_phase phase;
     size_t tasks, workspace_bytes; /* of the computation; workspace per worker */
+    size_t shared_bytes; /* that all tasks share, ... */
+    void *shared;        /* ... had from call_work_reserve on, aligned to 64 */
     double flops;                  /* of all tasks: only ordering depends on it */
     struct codec_answer answer;
     struct attn_error error; /* status OK: none */
@@ -51,9 +54,12 @@ void *call_work_create(struct exchange *exchange, const struct call_kind *kind, 
 /* The handler's last step: answers, or sets the exchange's launch. */
 void call_work_begin(struct call_work *work);
 
+/* Threads that may run tasks of the call at once, once `tasks` is set. */
+size_t call_work_hands(const struct call_work *work);
 /* For prepare: takes over the call's own deadline, 0 for none, and refuses one that has passed. */
 enum attn_status call_work_take_deadline(struct call_work *work, int64_t timeout_ms);
-/* For prepare: memory for an answer and the workers' workspaces, at once or not at all. */
+/* For prepare: memory for an answer, the workers' workspaces and what they share, at once or not at
+   all. */
 enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes);
 /* For encode: fills in the id and what the stages took until now. */
 void call_work_report(const struct call_work *work, struct codec_report *report);

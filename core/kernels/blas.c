@@ -47,7 +47,13 @@ static bool available(void) {
     return true;
 }
 
-static struct attn_grid grid(const struct attn_call *call) {
+static bool suits(const struct attn_call *call) {
+    (void)call;
+    return true;
+}
+
+static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn_call *call) {
+    (void)kernel;
     const size_t G = attn_max_size(attn_call_group(call), 1);
     return (struct attn_grid){.row_tile = attn_max_size(SCORE_ROWS / G, 1), .key_tile = KEY_TILE};
 }
@@ -77,7 +83,9 @@ static struct workspace_areas workspace_areas(const struct attn_call *call,
             area_bytes(attn_mask_scratch_words(&call->mask, rows, keys), 1, sizeof(uint64_t))};
 }
 
-static size_t workspace(const struct attn_call *call, const struct attn_grid *tiles) {
+static size_t workspace(const struct attn_kernel *kernel, const struct attn_call *call,
+                        const struct attn_grid *tiles) {
+    (void)kernel;
     const size_t real = call->precision == ATTN_PRECISION_FLOAT64 ? sizeof(double) : sizeof(float);
     const struct workspace_areas areas = workspace_areas(call, tiles, real);
     const size_t parts[] = {areas.q, areas.s, areas.panel, areas.addend, areas.bits, areas.scratch};
@@ -273,6 +281,7 @@ const struct attn_kernel attn_kernel_blas = {
     .sentence = "Online-softmax tiles on OpenBLAS: portable and fast.",
     .accumulates_double = false,
     .available = available,
+    .suits = suits,
     .grid = grid,
     .workspace = workspace,
     .attend = attend,

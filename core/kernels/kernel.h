@@ -2,8 +2,8 @@
 /*
  * The kernel contract. A kernel turns one task - a run of query rows of all the query heads that
  * share one key/value head - into the unnormalised output and its running (max, sum), and can redo
- * any rectangle of the scores behind it. Everything that may be refused has been refused: kernels
- * return nothing, allocate nothing and know no other task.
+ * any column of tiles of the scores behind it. Everything that may be refused has been refused:
+ * kernels return nothing and allocate nothing. Tasks of one head may share what is packed of it.
  *
  * A task covers M = G * rows score rows, G = Hq/Hkv; score row g*rows + r is query row row+r of
  * head hkv*G + g. Order of operations: scale (Q is prescaled) -> softcap -> bias, ALiBi -> hidden
@@ -35,10 +35,14 @@ struct attn_grid {
 };
 
 struct attn_task {
+    const struct attn_kernel *kernel;
     const struct attn_call *call;
     struct attn_grid grid;
     size_t b, hkv;
     size_t row, rows; /* rows <= grid.row_tile */
+    /* The kernel's packed_bytes for this key/value head, shared by all tasks of the head that run;
+       NULL when it wants none. */
+    void *packed;
     /* Polled between key blocks: when it becomes true the kernel may return early with garbage. */
     const atomic_bool *cancelled;
 };
@@ -54,7 +58,7 @@ struct attn_partial {
 /* A rectangle of scores to redo: keys [key, key+keys) for all M rows of the task. */
 struct attn_score_block {
     enum attn_stage stage;
-    size_t key, keys;  /* keys <= grid.key_tile, inside one column of the tile grid */
+    size_t key, keys;  /* one column of the tile grid, from its beginning */
     const void *m, *l; /* real [M], as attend left them (the executor has added the sink to l);
                           read for ATTN_STAGE_WEIGHTS only: weight = exp(s - m) / l, hidden 0 */
     void *out;         /* real [M][keys], rows `keys` apart */
@@ -63,23 +67,34 @@ struct attn_score_block {
 struct attn_kernel {
     const char *name;     /* as the `kernel` option spells it */
     const char *sentence; /* for GET /v1 and the docs */
+    const void *set; /* the kernel's own: what differs between rows that share their functions */
     bool accumulates_double;
     /* True when this machine can run it. */
     bool (*available)(void);
-    struct attn_grid (*grid)(const struct attn_call *call);
+    /* True when it computes calls of this kind. */
+    bool (*suits)(const struct attn_call *call);
+    struct attn_grid (*grid)(const struct attn_kernel *kernel, const struct attn_call *call);
     /* Bytes of workspace for attend and scores, beside the partial's own buffers; 0 on overflow is
        impossible because tiles bound it. */
-    size_t (*workspace)(const struct attn_call *call, const struct attn_grid *grid);
+    size_t (*workspace)(const struct attn_kernel *kernel, const struct attn_call *call,
+                        const struct attn_grid *grid);
+    /* Bytes that the tasks of one key/value head share, and what must be done with them before the
+       first of these. Both NULL when the kernel wants none. */
+    size_t (*packed_bytes)(const struct attn_call *call, const struct attn_grid *grid);
+    void (*packed_open)(const struct attn_call *call, const struct attn_grid *grid, void *packed);
     void (*attend)(const struct attn_task *task, void *workspace, struct attn_partial *partial);
     void (*scores)(const struct attn_task *task, void *workspace,
                    const struct attn_score_block *block);
 };
 
 /* The kernels in order of preference; the reference is last and runs everywhere. */
-const struct attn_kernel *attn_kernel_at(size_t index);       /* NULL past the end */
-const struct attn_kernel *attn_kernel_find(const char *name); /* NULL when there is none */
-/* The first available kernel: what a call gets that names none. */
+const struct attn_kernel *attn_kernel_at(size_t index); /* NULL past the end */
+/* By its name, or the first available one of a family: "fused" for "fused-avx2". NULL: none. */
+const struct attn_kernel *attn_kernel_find(const char *name);
+/* The first available kernel. */
 const struct attn_kernel *attn_kernel_default(void);
+/* The first kernel that is available and suits the call: what it gets when it names none. */
+const struct attn_kernel *attn_kernel_choose(const struct attn_call *call);
 
 /* The element size of a kernel's reals for this call. */
 static inline size_t attn_kernel_real_size(const struct attn_kernel *kernel,

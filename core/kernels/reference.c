@@ -31,12 +31,20 @@ static bool available(void) {
     return true;
 }
 
-static struct attn_grid grid(const struct attn_call *call) {
+static bool suits(const struct attn_call *call) {
+    (void)call;
+    return true;
+}
+
+static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn_call *call) {
+    (void)kernel;
     (void)call;
     return (struct attn_grid){.row_tile = ROW_TILE, .key_tile = KEY_TILE};
 }
 
-static size_t workspace(const struct attn_call *call, const struct attn_grid *grid_of_call) {
+static size_t workspace(const struct attn_kernel *kernel, const struct attn_call *call,
+                        const struct attn_grid *grid_of_call) {
+    (void)kernel;
     (void)grid_of_call;
     size_t reals = 0;
     size_t bytes = 0;
@@ -214,6 +222,7 @@ const struct attn_kernel attn_kernel_reference = {
     .sentence = "Plain loops in double: the oracle. Slow.",
     .accumulates_double = true,
     .available = available,
+    .suits = suits,
     .grid = grid,
     .workspace = workspace,
     .attend = attend,

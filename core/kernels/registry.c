@@ -3,29 +3,53 @@
 #include <string.h>
 
 #include "core/kernels/blas.h"
+#include "core/kernels/fused.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/reference.h"
 #include "core/plan.h"
 
 static const struct attn_kernel *const KERNELS[] = {
+#if defined(__x86_64__)
+    &attn_kernel_fused_avx512,
+    &attn_kernel_fused_avx2,
+#elif defined(__aarch64__)
+    &attn_kernel_fused_neon,
+#endif
     &attn_kernel_blas,
     &attn_kernel_reference,
 };
 
+enum { KERNEL_COUNT = sizeof KERNELS / sizeof *KERNELS };
+
 const struct attn_kernel *attn_kernel_at(size_t index) {
-    return index < sizeof KERNELS / sizeof *KERNELS ? KERNELS[index] : NULL;
+    return index < KERNEL_COUNT ? KERNELS[index] : NULL;
+}
+
+static bool is_of_family(const struct attn_kernel *kernel, const char *name) {
+    const size_t length = strlen(name);
+    return strncmp(kernel->name, name, length) == 0 && kernel->name[length] == '-';
 }
 
 const struct attn_kernel *attn_kernel_find(const char *name) {
-    for (size_t n = 0; n < sizeof KERNELS / sizeof *KERNELS; n++)
+    for (size_t n = 0; n < KERNEL_COUNT; n++)
         if (strcmp(KERNELS[n]->name, name) == 0)
+            return KERNELS[n];
+    for (size_t n = 0; n < KERNEL_COUNT; n++)
+        if (is_of_family(KERNELS[n], name) && KERNELS[n]->available())
             return KERNELS[n];
     return NULL;
 }
 
 const struct attn_kernel *attn_kernel_default(void) {
     size_t n = 0;
-    while (n + 1 < sizeof KERNELS / sizeof *KERNELS && !KERNELS[n]->available())
+    while (n + 1 < KERNEL_COUNT && !KERNELS[n]->available())
+        n++;
+    return KERNELS[n];
+}
+
+const struct attn_kernel *attn_kernel_choose(const struct attn_call *call) {
+    size_t n = 0;
+    while (n + 1 < KERNEL_COUNT && !(KERNELS[n]->available() && KERNELS[n]->suits(call)))
         n++;
     return KERNELS[n];
 }

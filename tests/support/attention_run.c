@@ -89,6 +89,19 @@ void run_plan(struct run *run) {
     }
 }
 
+struct attn_heads *run_heads(const struct run *run, size_t threads) {
+    void *memory = NULL;
+    const size_t bytes = attn_heads_bytes(&run->plan, threads);
+    ck_assert_int_eq(posix_memalign(&memory, 64, bytes), 0);
+    memset(memory, 0xff, bytes);
+    return attn_heads_open(&run->call, &run->plan, threads, memory);
+}
+
+void run_heads_close(struct attn_heads *heads) {
+    attn_heads_close(heads);
+    free(heads);
+}
+
 void run_task(struct run *run, size_t index) {
     static const atomic_bool never = false;
     void *workspace = NULL;
@@ -96,7 +109,9 @@ void run_task(struct run *run, size_t index) {
     ck_assert_int_eq(posix_memalign(&workspace, 64, bytes), 0);
     if (bytes > 0)
         memset(workspace, 0xff, bytes);
-    attn_execute_task(&run->call, &run->plan, &run->result, index, workspace, &never);
+    struct attn_heads *heads = run_heads(run, 1);
+    attn_execute_task(&run->call, &run->plan, &run->result, heads, index, workspace, &never);
+    run_heads_close(heads);
     free(workspace);
 }
 

@@ -36,6 +36,9 @@ void run_close(struct run *run);
 /* Validates, plans, and gives every wanted tensor memory filled with bytes RUN_UNTOUCHED. */
 #define RUN_UNTOUCHED 0xa7
 void run_plan(struct run *run);
+/* The call's packed heads in memory of exactly their size, full of NaN. */
+struct attn_heads *run_heads(const struct run *run, size_t threads);
+void run_heads_close(struct attn_heads *heads);
 /* One task with a workspace of its own, exactly as large as planned and full of NaN. */
 void run_task(struct run *run, size_t index);
 /* run_plan, then all tasks in order. Call run_reset before running again. */

@@ -108,7 +108,7 @@ static inline int kernel_count(void) {
 static inline void case_open(struct executor_case *c, size_t which, size_t kernel,
                              enum attn_dtype dtype, enum run_form form) {
     run_open(&c->run, dtype, form, CASE_SIZES);
-    c->run.request.kernel = kernel_name(kernel);
+    c->run.request.preferred_kernel = kernel_name(kernel);
     c->run.request.returns = RUN_EVERYTHING;
     CASES[which](c);
 }

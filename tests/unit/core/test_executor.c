@@ -97,7 +97,7 @@ START_TEST(many_tiles_agree) {
         run_open(
             &shared.run, ATTN_FLOAT32, RUN_BHTD,
             (struct run_sizes){.B = 1, .Hq = 2, .Hkv = 1, .Tq = 270, .Tk = 530, .D = 6, .Dv = 3});
-        shared.run.request.kernel = kernel_name((size_t)_i);
+        shared.run.request.preferred_kernel = kernel_name((size_t)_i);
         shared.run.request.returns = RUN_EVERYTHING;
         shared.run.request.mask = (struct attn_mask){&causal, (size_t)masked};
         expect_agreement(&shared.run);
@@ -114,7 +114,7 @@ START_TEST(layouts_carry_the_same_bits) {
     struct run plain, other;
     run_open(&plain, ATTN_FLOAT16, RUN_BHTD, CASE_SIZES);
     run_open(&other, ATTN_FLOAT16, form, CASE_SIZES);
-    plain.request.kernel = other.request.kernel = kernel_name((size_t)_i / 2);
+    plain.request.kernel = other.request.preferred_kernel = kernel_name((size_t)_i / 2);
     plain.request.returns = other.request.returns = RUN_EVERYTHING;
     run_all(&plain);
     run_all(&other);
@@ -143,7 +143,7 @@ START_TEST(lower_ranks_carry_the_same_bits) {
         struct run plain, other;
         run_open(&plain, ATTN_FLOAT32, RUN_BHTD, sizes);
         run_open(&other, ATTN_FLOAT32, forms[n], sizes);
-        plain.request.kernel = other.request.kernel = kernel_name((size_t)_i);
+        plain.request.kernel = other.request.preferred_kernel = kernel_name((size_t)_i);
         plain.request.returns = other.request.returns = RUN_EVERYTHING;
         run_all(&plain);
         run_all(&other);
@@ -170,7 +170,7 @@ START_TEST(sizes_of_zero_agree) {
                                     .Tk = n[3],
                                     .D = n[4],
                                     .Dv = n[5]});
-        shared.run.request.kernel = kernel_name((size_t)_i);
+        shared.run.request.preferred_kernel = kernel_name((size_t)_i);
         shared.run.request.returns = RUN_EVERYTHING;
         expect_agreement(&shared.run);
         run_close(&shared.run);
@@ -209,6 +209,7 @@ END_TEST
 /* Threads take tasks from the end, each with a workspace that another task has used. */
 struct team {
     struct run *run;
+    struct attn_heads *heads;
     atomic_size_t left;
 };
 
@@ -223,8 +224,8 @@ static void *take_tasks(void *argument) {
         const size_t left = atomic_fetch_sub(&team->left, 1);
         if (left == 0 || left > team->run->plan.tasks)
             break;
-        attn_execute_task(&team->run->call, &team->run->plan, &team->run->result, left - 1,
-                          workspace, &never);
+        attn_execute_task(&team->run->call, &team->run->plan, &team->run->result, team->heads,
+                          left - 1, workspace, &never);
     }
     free(workspace);
     return NULL;
@@ -238,11 +239,12 @@ START_TEST(order_and_threads_change_no_bit) {
     case_open(&other, which, kernel, ATTN_FLOAT32, RUN_BTHD);
     run_all(&shared.run);
     run_plan(&other.run);
-    struct team team = {&other.run, other.run.plan.tasks};
+    struct team team = {&other.run, run_heads(&other.run, 3), other.run.plan.tasks};
     for (size_t n = 0; n < 3; n++)
         ck_assert_int_eq(pthread_create(&threads[n], NULL, take_tasks, &team), 0);
     for (size_t n = 0; n < 3; n++)
         pthread_join(threads[n], NULL);
+    run_heads_close(team.heads);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         ck_assert_mem_eq(other.run.result.tensors[n].data, shared.run.result.tensors[n].data,
                          shared.run.result.tensors[n].bytes);

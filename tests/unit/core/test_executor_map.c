@@ -13,7 +13,7 @@ static struct attn_mask_node causal;
 static void open_long(struct run *run, size_t kernel, bool masked) {
     run_open(run, ATTN_FLOAT32, RUN_BHTD, SIZES);
     causal = (struct attn_mask_node)CAUSAL(BOTTOM_RIGHT);
-    run->request.kernel = kernel_name(kernel);
+    run->request.preferred_kernel = kernel_name(kernel);
     run->request.mask = (struct attn_mask){&causal, masked};
     run->request.returns = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
 }
@@ -275,8 +275,10 @@ START_TEST(a_cancelled_task_ends) {
     run_plan(&run);
     ck_assert_int_eq(posix_memalign(&workspace, 64, run.plan.workspace_bytes), 0);
     memset(workspace, 0, run.plan.workspace_bytes);
+    struct attn_heads *heads = run_heads(&run, 1);
     for (size_t index = 0; index < run.plan.tasks; index++)
-        attn_execute_task(&run.call, &run.plan, &run.result, index, workspace, &cancelled);
+        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &cancelled);
+    run_heads_close(heads);
     ck_assert_uint_eq(atomic_load(&run.result.scores_computed), 0);
     ck_assert(!atomic_load(&run.result.non_finite));
     free(workspace);

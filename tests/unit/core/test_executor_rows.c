@@ -12,7 +12,7 @@ static const struct run_sizes SIZES = {
 
 static void open_small(struct run *opened, size_t kernel) {
     run_open(opened, ATTN_FLOAT32, RUN_BHTD, SIZES);
-    opened->request.kernel = kernel_name(kernel);
+    opened->request.preferred_kernel = kernel_name(kernel);
     opened->request.returns = RUN_EVERYTHING;
 }
 
@@ -271,7 +271,7 @@ START_TEST(a_value_that_overflows_the_output_is_said) {
             *(double *)run.operands[2] = rows[n].value;
         else
             *(float *)run.operands[2] = (float)rows[n].value;
-        run.request.kernel = kernel_name((size_t)_i);
+        run.request.preferred_kernel = kernel_name((size_t)_i);
         run.request.output_dtype_given = true;
         run.request.output_dtype = rows[n].output;
         run_all(&run);

@@ -234,7 +234,7 @@ static const struct given PLAIN = {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_BHTD}
 static void open_one(struct run *run, const char *kernel, struct given given,
                      struct run_sizes sizes) {
     run_open(run, given.dtype, given.form, sizes);
-    run->request.kernel = kernel;
+    run->request.preferred_kernel = kernel;
     run->request.returns = RUN_EVERYTHING;
     run->request.precision = given.precision;
     run->request.output_dtype_given = true;

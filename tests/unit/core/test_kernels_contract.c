@@ -59,7 +59,7 @@ enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
 static void open_sized(struct run *opened, size_t kernel, struct run_sizes chosen) {
     static const int64_t offset = 0;
     run_open(opened, ATTN_FLOAT32, RUN_BHTD, chosen);
-    opened->request.kernel = kernel_name(kernel);
+    opened->request.preferred_kernel = kernel_name(kernel);
     opened->request.returns = RUN_EVERYTHING;
     opened->request.q_offset = (struct attn_int_list){&offset, 1};
 }
@@ -248,10 +248,13 @@ static void run_filled(struct run *filled, int byte) {
     ck_assert_int_eq(posix_memalign(&workspace, 64, bytes), 0);
     for (size_t name = 0; name < ATTN_RESULT_COUNT; name++)
         memset(filled->result.tensors[name].data, byte, filled->result.tensors[name].bytes);
+    struct attn_heads *heads = run_heads(filled, 1);
     for (size_t index = 0; index < filled->plan.tasks; index++) {
         memset(workspace, byte, bytes);
-        attn_execute_task(&filled->call, &filled->plan, &filled->result, index, workspace, &never);
+        attn_execute_task(&filled->call, &filled->plan, &filled->result, heads, index, workspace,
+                          &never);
     }
+    run_heads_close(heads);
     free(workspace);
 }
 
@@ -271,8 +274,10 @@ START_TEST(a_cancelled_task_computes_nothing) {
     run_plan(&run);
     void *workspace = NULL;
     ck_assert_int_eq(posix_memalign(&workspace, 64, run.plan.workspace_bytes), 0);
+    struct attn_heads *heads = run_heads(&run, 1);
     for (size_t index = 0; index < run.plan.tasks; index++)
-        attn_execute_task(&run.call, &run.plan, &run.result, index, workspace, &cancelled);
+        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &cancelled);
+    run_heads_close(heads);
     ck_assert_uint_eq(atomic_load(&run.result.scores_computed), 0);
     for (size_t name = 0; name < ATTN_RESULT_COUNT; name++)
         for (size_t byte = 0; byte < run.result.tensors[name].bytes; byte++)

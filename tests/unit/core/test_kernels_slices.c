@@ -54,7 +54,7 @@ static void open_masked(struct run *opened, struct attn_mask_node *node, int ind
     static const int64_t offset = 50;
     run_open(opened, ATTN_FLOAT32, RUN_BHTD, SIZES);
     MASKS[index % MASK_COUNT](node);
-    opened->request.kernel = kernel_name((size_t)(index / MASK_COUNT));
+    opened->request.preferred_kernel = kernel_name((size_t)(index / MASK_COUNT));
     opened->request.returns = RUN_EVERYTHING;
     opened->request.q_offset = (struct attn_int_list){&offset, 1};
     opened->request.mask = (struct attn_mask){node, 1};
@@ -147,7 +147,7 @@ START_TEST(a_causal_call_computes_half) {
     const uint64_t all = (uint64_t)1024 * 1024;
     run_open(&run, ATTN_FLOAT32, RUN_BHTD,
              (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 1024, .Tk = 1024, .D = 1});
-    run.request.kernel = kernel_name((size_t)_i);
+    run.request.preferred_kernel = kernel_name((size_t)_i);
     run.request.returns = ATTN_RETURN_LSE;
     run_all(&run);
     ck_assert_uint_eq(atomic_load(&run.result.scores_computed), all);

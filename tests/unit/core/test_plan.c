@@ -220,6 +220,37 @@ START_TEST(the_kernel_is_the_default_or_the_one_named) {
 }
 END_TEST
 
+/* A preference is no demand: a call that the kernel does not compute goes to another. */
+START_TEST(a_preferred_kernel_computes_what_suits_it) {
+    const struct attn_kernel *kernel;
+    for (size_t n = 0; (kernel = attn_kernel_at(n)) != NULL; n++) {
+        struct attn_request request = request_sized(1, 2, 1, 5, 7, 4, 3);
+        request.preferred_kernel = kernel->name;
+        ck_assert(!kernel->available() || plan_of(&request).kernel == kernel);
+        request.precision = ATTN_PRECISION_FLOAT64;
+        const struct attn_plan plan = plan_of(&request);
+        ck_assert(plan.kernel->available());
+        ck_assert(plan.kernel == kernel || !kernel->available() || kernel->packed_bytes != NULL);
+        request.kernel = kernel->name;
+        if (kernel->available() && plan.kernel != kernel)
+            refuse_plan(&request, &NO_LIMITS, ATTN_BAD_VALUE, "/kernel", "float32");
+    }
+}
+END_TEST
+
+START_TEST(a_family_names_its_best_kernel) {
+    struct attn_request request = request_sized(1, 2, 1, 5, 7, 4, 3);
+    const struct attn_kernel *kernel = attn_kernel_find("fused");
+    if (kernel == NULL)
+        return;
+    request.kernel = "fused";
+    ck_assert_ptr_eq(plan_of(&request).kernel, kernel);
+    ck_assert_int_eq(strncmp(kernel->name, "fused-", 6), 0);
+    ck_assert_ptr_null(attn_kernel_find("fuse"));
+    ck_assert_ptr_null(attn_kernel_find("fused-"));
+}
+END_TEST
+
 START_TEST(an_unknown_kernel_is_told_those_there_are) {
     struct attn_request request = request_sized(1, 2, 1, 5, 7, 4, 3);
     request.kernel = "cuda";
@@ -252,12 +283,11 @@ START_TEST(what_is_returned_changes_no_tile) {
 END_TEST
 
 START_TEST(tasks_are_row_tiles_of_key_heads) {
-    struct attn_request request = request_sized(3, 8, 2, 1, 40, 8, 8);
-    const size_t tile = plan_of(&request).grid.row_tile;
-    for (size_t Tq = 0; Tq <= 2 * tile + 1; Tq++) {
+    struct attn_request request;
+    for (size_t Tq = 0; Tq <= 300; Tq++) {
         request = request_sized(3, 8, 2, Tq, 40, 8, 8);
         const struct attn_plan plan = plan_of(&request);
-        ck_assert_uint_eq(plan.grid.row_tile, tile);
+        const size_t tile = plan.grid.row_tile;
         ck_assert_uint_eq(plan.row_tiles, (Tq + tile - 1) / tile);
         ck_assert_uint_eq(plan.tasks, 3 * 2 * plan.row_tiles);
     }
@@ -335,6 +365,8 @@ static Suite *plan_suite(void) {
     suite_add_tcase(suite, limits);
     TCase *tiles = tcase_create("tiles");
     tcase_add_test(tiles, the_kernel_is_the_default_or_the_one_named);
+    tcase_add_test(tiles, a_preferred_kernel_computes_what_suits_it);
+    tcase_add_test(tiles, a_family_names_its_best_kernel);
     tcase_add_test(tiles, an_unknown_kernel_is_told_those_there_are);
     tcase_add_test(tiles, what_is_returned_changes_no_tile);
     tcase_add_test(tiles, tasks_are_row_tiles_of_key_heads);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places for packed heads; see heads.h. */
+#include "core/heads.h"
+
+#include <pthread.h>
+
+#include "core/checked.h"
+
+struct place {
+    size_t head;    /* which one is packed here, ... */
+    bool taken;     /* ... once one has been */
+    size_t holders; /* tasks at it now */
+};
+
+struct attn_heads {
+    pthread_mutex_t lock;
+    const struct attn_call *call;
+    const struct attn_plan *plan;
+    size_t count, bytes; /* places, and of each one's packed storage */
+    char *packed;
+    struct place places[];
+};
+
+static bool measure(const struct attn_plan *plan, size_t threads, size_t *count, size_t *first,
+                    size_t *bytes) {
+    size_t all;
+    *count = plan->packed_bytes == 0 ? 0 : attn_max_size(attn_min_size(threads, plan->tasks), 1);
+    return attn_mul_size(*count, sizeof(struct place), first) &&
+           attn_add_size(*first, sizeof(struct attn_heads), first) &&
+           attn_round_up_size(*first, 64, first) &&
+           attn_mul_size(*count, plan->packed_bytes, &all) && attn_add_size(*first, all, bytes);
+}
+
+size_t attn_heads_bytes(const struct attn_plan *plan, size_t threads) {
+    size_t count, first, bytes;
+    return measure(plan, threads, &count, &first, &bytes) ? bytes : SIZE_MAX;
+}
+
+struct attn_heads *attn_heads_open(const struct attn_call *call, const struct attn_plan *plan,
+                                   size_t threads, void *memory) {
+    struct attn_heads *heads = memory;
+    size_t first, bytes;
+    if (!measure(plan, threads, &heads->count, &first, &bytes))
+        return NULL;
+    pthread_mutex_init(&heads->lock, NULL);
+    heads->call = call;
+    heads->plan = plan;
+    heads->bytes = plan->packed_bytes;
+    heads->packed = (char *)memory + first;
+    attn_heads_reset(heads);
+    return heads;
+}
+
+void attn_heads_reset(struct attn_heads *heads) {
+    for (size_t n = 0; n < heads->count; n++)
+        heads->places[n] = (struct place){0};
+}
+
+void attn_heads_close(struct attn_heads *heads) {
+    pthread_mutex_destroy(&heads->lock);
+}
+
+/* The place of head `index`; count when it has none. */
+static size_t find(const struct attn_heads *heads, size_t index) {
+    size_t n = 0;
+    while (n < heads->count && !(heads->places[n].taken && heads->places[n].head == index))
+        n++;
+    return n;
+}
+
+/* A place that no task holds, one that was never used or the lowest head's: that one is done. */
+static size_t find_free(const struct attn_heads *heads) {
+    size_t best = heads->count;
+    for (size_t n = 0; n < heads->count; n++) {
+        const struct place *place = &heads->places[n];
+        if (place->holders > 0)
+            continue;
+        if (!place->taken)
+            return n;
+        if (best == heads->count || place->head < heads->places[best].head)
+            best = n;
+    }
+    return best;
+}
+
+void *attn_heads_take(struct attn_heads *heads, size_t index) {
+    if (heads->count == 0)
+        return NULL;
+    pthread_mutex_lock(&heads->lock);
+    size_t n = find(heads, index);
+    const bool fresh = n == heads->count;
+    if (fresh) {
+        n = find_free(heads);
+        heads->places[n] = (struct place){index, true, 0};
+    }
+    heads->places[n].holders++;
+    void *const packed = heads->packed + n * heads->bytes;
+    if (fresh)
+        heads->plan->kernel->packed_open(heads->call, &heads->plan->grid, packed);
+    pthread_mutex_unlock(&heads->lock);
+    return packed;
+}
+
+void attn_heads_give(struct attn_heads *heads, size_t index) {
+    if (heads->count == 0)
+        return;
+    pthread_mutex_lock(&heads->lock);
+    heads->places[find(heads, index)].holders--;
+    pthread_mutex_unlock(&heads->lock);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packed key/value heads that the tasks of one call share while they run. Tasks are given out
+ * head by head, so no more heads are in flight than threads run tasks; each has one of as many
+ * places, and a place whose head is done is the next one's.
+ */
+#ifndef ATTN_CORE_HEADS_H
+#define ATTN_CORE_HEADS_H
+
+#include "core/plan.h"
+
+struct attn_heads;
+
+/* Bytes that heads for `threads` threads at once take: at least one, whatever the kernel wants;
+ * SIZE_MAX when they do not fit. */
+size_t attn_heads_bytes(const struct attn_plan *plan, size_t threads);
+
+/*
+ * Makes heads in `memory` of attn_heads_bytes(plan, threads) bytes, aligned to 64, which stays the
+ * caller's. Borrows call and plan. At most `threads` tasks may hold a head at once.
+ */
+struct attn_heads *attn_heads_open(const struct attn_call *call, const struct attn_plan *plan,
+                                   size_t threads, void *memory);
+void attn_heads_close(struct attn_heads *heads);
+/* Forgets what is packed, so that the call can be run again on other numbers. */
+void attn_heads_reset(struct attn_heads *heads);
+
+/* The packed storage of head `index` of B * Hkv until attn_heads_give; NULL where the kernel wants
+ * none. Head indices are best asked for in rising order. */
+void *attn_heads_take(struct attn_heads *heads, size_t index);
+void attn_heads_give(struct attn_heads *heads, size_t index);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From products to scores, for one real type: softcap, bias, ALiBi, hidden := -inf. Included with
+ *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), LOAD, and
+ *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number.
+ */
+#define F(name) FINISH_PASTE(name, SUFFIX)
+
+/* A piece of the scores and what finishing it needs; the areas are the kernel's workspace. */
+struct F(finish) {
+    const struct attn_task *task;
+    const struct attn_rowops *ops;
+    REAL *addend;      /* [keys of a tile] one row of bias */
+    uint64_t *bits;    /* [rows of a tile][words of its keys] */
+    uint64_t *scratch; /* attn_mask_scratch_words */
+    REAL *s;           /* the piece's scores, rows `stride` apart */
+    size_t stride;
+};
+
+static void F(add_bias)(const struct F(finish) * finish, size_t h, size_t t,
+                        const struct attn_piece *piece, REAL *s) {
+    const struct attn_tensor *bias = &finish->task->call->bias;
+    const ptrdiff_t at = attn_tensor_offset(bias, finish->task->b, h, t, piece->key);
+    const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
+    LOAD(bias->dtype, from, bias->stride[3], piece->keys, finish->addend);
+    finish->ops->ROWOPS.add_bias(s, finish->addend, piece->keys);
+}
+
+/* s[j] += -slope |i - j|, i the query's absolute position. */
+static void F(add_alibi)(const struct F(finish) * finish, size_t h, size_t t,
+                         const struct attn_piece *piece, REAL *s) {
+    const struct attn_call *call = finish->task->call;
+    const double slope = call->alibi[h];
+    const double distance =
+        (double)t + (double)attn_call_q_offset(call, finish->task->b) - (double)piece->key;
+    for (size_t j = 0; j < piece->keys; j++)
+        s[j] -= (REAL)(slope * fabs(distance - (double)j));
+}
+
+static void F(hide)(const struct F(finish) * finish, const struct attn_piece *piece) {
+    const struct attn_call *call = finish->task->call;
+    const size_t words = attn_mask_row_words(piece->keys);
+    struct attn_segment before = {0}, segment;
+    for (size_t from = 0; attn_piece_segment(finish->task, piece, from, &segment);
+         from += segment.rows) {
+        const struct attn_mask_tile tile =
+            attn_segment_tile(finish->task, &segment, piece->key, piece->keys);
+        if (from == 0 || !attn_segment_repeats(finish->task, &before, &segment))
+            attn_mask_fill(&call->mask, &call->space, &tile, finish->bits, finish->scratch);
+        before = segment;
+        for (size_t r = 0; r < segment.rows; r++)
+            finish->ops->ROWOPS.hide(finish->s + (from + r) * finish->stride,
+                                     finish->bits + r * words, piece->keys);
+    }
+}
+
+static void F(finish_row)(const struct F(finish) * finish, enum attn_stage stage, size_t row,
+                          const struct attn_piece *piece, REAL *s) {
+    const struct attn_task *task = finish->task;
+    const struct attn_call *call = task->call;
+    const size_t h = task->hkv * attn_call_group(call) + row / task->rows;
+    const size_t t = task->row + row % task->rows;
+    /* A cap beyond the reals' range acts as the last one inside: as none, or as 0. */
+    if (call->softcap > 0)
+        finish->ops->ROWOPS.softcap(s, piece->keys,
+                                    (REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX));
+    if (stage == ATTN_STAGE_CAPPED)
+        return;
+    if (!attn_tensor_is_none(&call->bias))
+        F(add_bias)(finish, h, t, piece, s);
+    if (call->alibi != NULL)
+        F(add_alibi)(finish, h, t, piece, s);
+}
+
+/* From products to the scores of `stage`, up to MASKED. */
+static void F(finish_scores)(const struct F(finish) * finish, enum attn_stage stage,
+                             const struct attn_piece *piece) {
+    const struct attn_call *call = finish->task->call;
+    const bool changes =
+        call->softcap > 0 || !attn_tensor_is_none(&call->bias) || call->alibi != NULL;
+    for (size_t r = 0; r < piece->rows && changes && stage >= ATTN_STAGE_CAPPED; r++)
+        F(finish_row)(finish, stage, piece->row + r, piece, finish->s + r * finish->stride);
+    if (piece->class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED)
+        F(hide)(finish, piece);
+}
+
+#undef F

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The walk of the fused kernel. A task's score rows are cut into strips of as many rows as the
+ * registers hold; for each block of keys and each strip
+ *   S = Q K^T, finished and hidden; m' = max(m, max S); P = exp(S - m')
+ *   l = l exp(m - m') + sum P; O = O exp(m - m') + P V
+ * (Milakov & Gimelshein 2018, Dao et al. 2022), where S is a strip by a block, in the first cache.
+ * A strip computes no more keys of a block than its rows may see, in whole panels.
+ */
+#include "core/kernels/fused.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "core/kernels/fused_pack.h"
+#include "core/kernels/fused_strips.h"
+
+enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
+
+static bool suits(const struct attn_call *call) {
+    return call->precision == ATTN_PRECISION_FLOAT32;
+}
+
+static void add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
+                      const struct attn_fused_block *block, size_t first) {
+    float shrink[ATTN_FUSED_ROWS_MOST] = {0};
+    const size_t D = strips->task->call->D;
+    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block->k + first * D);
+    attn_strips_soften(strips, piece, shrink);
+    if (strips->width > 0)
+        strips->set->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
+                            attn_strips_round_up(piece->keys, PANEL),
+                            strips->o + piece->row * strips->width, strips->width / PANEL);
+}
+
+/* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
+static void add_non_finite_row(const struct attn_strips *strips, const struct attn_piece *piece,
+                               size_t j, const float *v) {
+    const size_t Dv = strips->task->call->Dv;
+    for (size_t r = 0; r < piece->rows; r++) {
+        const float p = strips->s[r * STRIDE + j];
+        float *o = strips->o + (piece->row + r) * strips->width;
+        for (size_t d = 0; d < Dv && p != 0; d++)
+            if (!isfinite(v[d]))
+                o[d] += p * v[d];
+    }
+}
+
+/* What packing left out of V, the maxima being known: a weight that ends as 0 adds nothing. */
+static void add_non_finite(const struct attn_strips *strips, const struct attn_piece *piece,
+                           const struct attn_fused_block *block, size_t first) {
+    const struct attn_task *task = strips->task;
+    const size_t Dv = task->call->Dv;
+    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block->k + first * task->call->D);
+    for (size_t r = 0; r < piece->rows; r++) {
+        const float m = strips->m[piece->row + r];
+        strips->ops->f.exp_sum(strips->s + r * STRIDE, piece->keys, m == -INFINITY ? 0 : m);
+    }
+    for (size_t j = 0; j < piece->keys; j++) {
+        const float *v = attn_fused_value_row(task, piece->key + j, strips->scratch);
+        if (!strips->ops->f.all_finite(v, Dv))
+            add_non_finite_row(strips, piece, j, v);
+    }
+}
+
+/* What is done with each piece; `first` is its first key's place in the block. */
+typedef void visit(const struct attn_strips *strips, const struct attn_piece *piece,
+                   const struct attn_fused_block *block, size_t first);
+
+/* All strips of one block of keys. Returns the scores computed. */
+static uint64_t walk_strips(const struct attn_strips *strips, const struct attn_piece *block,
+                            const struct attn_fused_block *packed, visit *each) {
+    uint64_t computed = 0;
+    for (size_t strip = 0; strip * strips->set->rows < strips->M; strip++) {
+        const struct attn_piece piece = attn_strips_cut(strips, strip, block);
+        if (piece.class == ATTN_TILE_EMPTY)
+            continue;
+        each(strips, &piece, packed, piece.key - block->key);
+        computed += (uint64_t)piece.rows * piece.keys;
+    }
+    return computed;
+}
+
+/* All blocks of keys; only those whose values were cleaned when `cleaned` is set. */
+static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool cleaned, bool *met) {
+    const struct attn_task *task = strips->task;
+    const size_t tile = task->grid.key_tile;
+    struct attn_piece block = {.rows = strips->M};
+    uint64_t computed = 0;
+    size_t begin, end;
+    attn_piece_key_range(task, &block, &begin, &end);
+    const size_t last = end / tile + (end % tile != 0);
+    for (size_t index = begin / tile; index < last; index++) {
+        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+            break;
+        block.key = index * tile;
+        block.keys = attn_min_size(tile, task->call->Tk - block.key);
+        block.class = attn_piece_classify(task, &block);
+        if (block.class == ATTN_TILE_EMPTY)
+            continue;
+        const struct attn_fused_block packed =
+            attn_fused_take_block(task, strips->set, index, last, strips->scratch);
+        *met = *met || packed.cleaned;
+        if (packed.cleaned || !cleaned)
+            computed += walk_strips(strips, &block, &packed, each);
+    }
+    return computed;
+}
+
+static void clear(const struct attn_strips *strips) {
+    const size_t rows = attn_strips_round_up(strips->M, strips->set->rows);
+    memset(strips->o, 0, rows * strips->width * sizeof(float));
+    for (size_t row = 0; row < rows; row++) {
+        strips->m[row] = -INFINITY;
+        strips->l[row] = 0;
+    }
+}
+
+static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
+    const struct attn_strips strips = attn_strips_open(task, memory);
+    float *o = partial->o, *m = partial->m, *l = partial->l;
+    const size_t Dv = task->call->Dv;
+    bool cleaned = false;
+    attn_strips_pack(&strips, (float)task->call->scale);
+    clear(&strips);
+    partial->computed = walk_keys(&strips, add_piece, false, &cleaned);
+    if (cleaned)
+        walk_keys(&strips, add_non_finite, true, &cleaned);
+    for (size_t row = 0; row < strips.M; row++) {
+        memcpy(o + row * Dv, strips.o + row * strips.width, Dv * sizeof *o);
+        l[row] = strips.l[row];
+        m[row] = isnan(l[row]) ? NAN : strips.m[row];
+    }
+}
+
+/* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
+static void weigh_row(const struct attn_strips *strips, float *s, size_t keys, float m, float l) {
+    for (size_t j = 0; j < keys && isnan(l); j++)
+        s[j] = s[j] == -INFINITY ? 0 : l;
+    if (isnan(l))
+        return;
+    strips->ops->f.exp_sum(s, keys, m == -INFINITY ? 0 : m);
+    strips->ops->f.scale(s, keys, l == 0 ? 0 : 1 / l);
+}
+
+static void map_piece(const struct attn_strips *strips, const struct attn_score_block *map,
+                      const struct attn_piece *piece) {
+    const float *m = map->m, *l = map->l;
+    for (size_t r = 0; r < piece->rows; r++) {
+        const size_t row = piece->row + r;
+        float *s = strips->s + r * STRIDE;
+        if (map->stage == ATTN_STAGE_WEIGHTS)
+            weigh_row(strips, s, piece->keys, m[row], l[row]);
+        memcpy((float *)map->out + row * map->keys + (piece->key - map->key), s,
+               piece->keys * sizeof *s);
+    }
+}
+
+static void scores(const struct attn_task *task, void *memory, const struct attn_score_block *map) {
+    const struct attn_strips strips = attn_strips_open(task, memory);
+    const size_t index = map->key / task->grid.key_tile;
+    struct attn_piece block = {
+        .rows = strips.M, .key = map->key, .keys = map->keys, .class = ATTN_TILE_FULL};
+    attn_strips_pack(&strips, map->stage == ATTN_STAGE_RAW ? 1 : (float)task->call->scale);
+    if (map->stage >= ATTN_STAGE_MASKED) {
+        const float hidden = map->stage == ATTN_STAGE_WEIGHTS ? 0 : -INFINITY;
+        for (size_t n = 0; n < strips.M * map->keys; n++)
+            ((float *)map->out)[n] = hidden;
+        block.class = attn_piece_classify(task, &block);
+    }
+    if (block.class == ATTN_TILE_EMPTY || map->keys == 0)
+        return;
+    const struct attn_fused_block packed =
+        attn_fused_take_block(task, strips.set, index, index + 1, strips.scratch);
+    for (size_t strip = 0; strip * strips.set->rows < strips.M; strip++) {
+        const struct attn_piece piece = attn_strips_cut(&strips, strip, &block);
+        if (piece.class == ATTN_TILE_EMPTY)
+            continue;
+        attn_strips_score(&strips, map->stage, &piece,
+                          packed.k + (piece.key - block.key) * task->call->D);
+        map_piece(&strips, map, &piece);
+    }
+}
+
+#define KERNEL(identifier, label, instructions, check)                                    \
+    static bool available_##identifier(void) {                                            \
+        return check;                                                                     \
+    }                                                                                     \
+    const struct attn_kernel attn_kernel_fused_##identifier = {                           \
+        .name = "fused-" label,                                                           \
+        .sentence = "Products in registers on packed panels, " instructions "; float32.", \
+        .set = &attn_fused_set_##identifier,                                              \
+        .available = available_##identifier,                                              \
+        .suits = suits,                                                                   \
+        .grid = attn_strips_grid,                                                         \
+        .workspace = attn_strips_workspace,                                               \
+        .packed_bytes = attn_fused_packed_bytes,                                          \
+        .packed_open = attn_fused_packed_open,                                            \
+        .attend = attend,                                                                 \
+        .scores = scores,                                                                 \
+    }
+
+#if defined(__x86_64__)
+KERNEL(avx512, "avx512", "AVX-512",
+       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+KERNEL(avx2, "avx2", "AVX2 with FMA",
+       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+#elif defined(__aarch64__)
+KERNEL(neon, "neon", "NEON", true);
+#endif

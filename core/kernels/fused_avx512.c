@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fused kernel's products for AVX-512: 24 sums, 2 vectors of panels, one factor. */
+#define FUSED_NAME avx512
+#define FUSED_BYTES 64
+#define FUSED_ROWS 12
+#define FUSED_PANELS 2
+#include "core/kernels/fused_set.h"

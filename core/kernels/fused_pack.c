@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packing of keys and values for the fused kernel. */
+#include "core/kernels/fused_pack.h"
+
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "core/convert.h"
+#include "core/kernels/rowops.h"
+
+enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4 };
+
+enum block_stage { BLOCK_RAW, BLOCK_CLAIMED, BLOCK_READY };
+
+struct block_state {
+    atomic_int stage; /* enum block_stage */
+    bool cleaned;
+};
+
+/* Sizes of a packed head, in floats but for the first. */
+struct sizes {
+    size_t states; /* bytes of the states in front of the blocks, a multiple of 64 */
+    size_t blocks, keys, k, v;
+};
+
+static size_t in_panels(size_t n) {
+    return n / PANEL + (n % PANEL != 0);
+}
+
+static bool measure(const struct attn_call *call, const struct attn_grid *grid,
+                    struct sizes *sizes) {
+    const size_t tile = grid->key_tile;
+    sizes->blocks = call->Tk / tile + (call->Tk % tile != 0);
+    sizes->keys = PANEL * in_panels(attn_min_size(tile, call->Tk));
+    return attn_mul_size(sizes->blocks, sizeof(struct block_state), &sizes->states) &&
+           attn_round_up_size(sizes->states, 64, &sizes->states) &&
+           attn_mul_size(sizes->keys, call->D, &sizes->k) &&
+           attn_mul_size(sizes->keys, in_panels(call->Dv) * PANEL, &sizes->v);
+}
+
+size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_grid *grid) {
+    struct sizes sizes;
+    size_t bytes;
+    if (measure(call, grid, &sizes) && attn_add_size(sizes.k, sizes.v, &bytes) &&
+        attn_mul_size(bytes, sizes.blocks, &bytes) && attn_mul_size(bytes, sizeof(float), &bytes) &&
+        attn_add_size(bytes, sizes.states, &bytes))
+        return bytes;
+    return SIZE_MAX;
+}
+
+/* Four rows to be transposed, and one of zeros. */
+size_t attn_fused_scratch_bytes(const struct attn_call *call) {
+    size_t bytes;
+    const size_t width = attn_max_size(call->D, in_panels(call->Dv) * PANEL);
+    if (attn_mul_size(width, (QUAD + 1) * sizeof(float), &bytes) &&
+        attn_round_up_size(bytes, 64, &bytes))
+        return bytes;
+    return SIZE_MAX;
+}
+
+void attn_fused_packed_open(const struct attn_call *call, const struct attn_grid *grid,
+                            void *packed) {
+    struct sizes sizes;
+    struct block_state *states = packed;
+    if (!measure(call, grid, &sizes))
+        return;
+    for (size_t n = 0; n < sizes.blocks; n++) {
+        atomic_init(&states[n].stage, BLOCK_RAW);
+        states[n].cleaned = false;
+    }
+}
+
+static const void *row_of(const struct attn_task *task, const struct attn_operand *operand,
+                          size_t t) {
+    const ptrdiff_t at = (ptrdiff_t)task->b * operand->sb + (ptrdiff_t)task->hkv * operand->sh +
+                         (ptrdiff_t)t * operand->st;
+    return (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
+}
+
+/* Row t as dense floats: where it lies, or widened into `scratch`. */
+static const float *widen(const struct attn_task *task, const struct attn_operand *operand,
+                          size_t t, size_t width, float *scratch) {
+    const void *from = row_of(task, operand, t);
+    if (operand->dtype == ATTN_FLOAT32 && operand->sd == 1)
+        return from;
+    attn_load_float(operand->dtype, from, operand->sd, width, scratch);
+    return scratch;
+}
+
+const float *attn_fused_value_row(const struct attn_task *task, size_t t, float *scratch) {
+    return widen(task, &task->call->v, t, task->call->Dv, scratch);
+}
+
+static void pack_keys(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
+                      size_t keys, float *k, float *scratch) {
+    const size_t D = task->call->D;
+    float *const zeros = scratch + QUAD * D;
+    memset(zeros, 0, D * sizeof *zeros);
+    for (size_t j = 0; j < PANEL * in_panels(keys); j += QUAD) {
+        const float *rows[QUAD];
+        for (size_t r = 0; r < QUAD; r++)
+            rows[r] =
+                j + r < keys ? widen(task, &task->call->k, key + j + r, D, scratch + r * D) : zeros;
+        set->transpose(rows, D, k + j / PANEL * D * PANEL + j % PANEL, PANEL);
+    }
+}
+
+/* The row with 0 in place of the elements that are not finite. */
+static const float *clean(const float *row, size_t width, float *scratch) {
+    for (size_t d = 0; d < width; d++)
+        scratch[d] = isfinite(row[d]) ? row[d] : 0;
+    return scratch;
+}
+
+/* Returns whether a row had to be cleaned. */
+static bool pack_values(const struct attn_task *task, size_t key, size_t keys, size_t v_step,
+                        float *v, float *scratch) {
+    const struct attn_rowops *ops = attn_rowops_best();
+    const size_t Dv = task->call->Dv;
+    const size_t padded = PANEL * in_panels(keys);
+    bool cleaned = false;
+    for (size_t j = 0; j < keys; j++) {
+        const float *row = widen(task, &task->call->v, key + j, Dv, scratch);
+        if (!ops->f.all_finite(row, Dv)) {
+            row = clean(row, Dv, scratch);
+            cleaned = true;
+        }
+        float *to = v + j * PANEL;
+        size_t d = 0;
+        for (; d + PANEL <= Dv; d += PANEL, to += v_step)
+            memcpy(to, row + d, PANEL * sizeof *to);
+        if (d < Dv) {
+            memset(to, 0, PANEL * sizeof *to);
+            memcpy(to, row + d, (Dv - d) * sizeof *to);
+        }
+    }
+    for (size_t panel = 0; panel < in_panels(Dv); panel++)
+        memset(v + panel * v_step + keys * PANEL, 0, (padded - keys) * PANEL * sizeof *v);
+    return cleaned;
+}
+
+/* The head's memory: states, then per block its keys and its values. */
+struct head {
+    struct block_state *states;
+    float *blocks;
+    struct sizes sizes;
+};
+
+static struct head head_of(const struct attn_task *task) {
+    struct head head = {.states = task->packed};
+    if (measure(task->call, &task->grid, &head.sizes))
+        head.blocks = (float *)(void *)((char *)task->packed + head.sizes.states);
+    return head;
+}
+
+static float *keys_of(const struct head *head, size_t index) {
+    return head->blocks + index * (head->sizes.k + head->sizes.v);
+}
+
+/* Packs block `index` unless that has begun. */
+static bool pack_block(const struct attn_task *task, const struct attn_fused_set *set,
+                       const struct head *head, size_t index, float *scratch) {
+    struct block_state *state = &head->states[index];
+    int raw = BLOCK_RAW;
+    if (atomic_load_explicit(&state->stage, memory_order_relaxed) != BLOCK_RAW ||
+        !atomic_compare_exchange_strong(&state->stage, &raw, BLOCK_CLAIMED))
+        return false;
+    const size_t key = index * task->grid.key_tile;
+    const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
+    float *k = keys_of(head, index);
+    pack_keys(task, set, key, keys, k, scratch);
+    state->cleaned =
+        pack_values(task, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
+    atomic_store_explicit(&state->stage, BLOCK_READY, memory_order_release);
+    return true;
+}
+
+struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
+                                              const struct attn_fused_set *set, size_t index,
+                                              size_t end, float *scratch) {
+    const struct head head = head_of(task);
+    struct block_state *state = &head.states[index];
+    size_t next = index;
+    while (atomic_load_explicit(&state->stage, memory_order_acquire) != BLOCK_READY) {
+        while (next < end && !pack_block(task, set, &head, next, scratch))
+            next++;
+        if (next >= end)
+            sched_yield();
+    }
+    const float *k = keys_of(&head, index);
+    return (struct attn_fused_block){.k = k,
+                                     .v = k + head.sizes.k,
+                                     .v_step = head.sizes.keys * PANEL,
+                                     .cleaned = state->cleaned};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A key/value head as the fused kernel reads it: widened to float, K in panels of sixteen keys
+ * [D][16] and V in panels of sixteen columns [keys][16], block by block. A block is packed once, by
+ * the first task that comes to it, and shared by all tasks of the head. Keys past the last are
+ * zeros, and so are elements of V that are not finite, which the block says it has.
+ */
+#ifndef ATTN_CORE_KERNELS_FUSED_PACK_H
+#define ATTN_CORE_KERNELS_FUSED_PACK_H
+
+#include "core/kernels/fused_set_contract.h"
+#include "core/kernels/kernel.h"
+
+struct attn_fused_block {
+    const float *k; /* panels of keys, D * 16 apart */
+    const float *v; /* panels of columns, v_step apart */
+    size_t v_step;
+    bool cleaned; /* some element of V was not finite and is 0 here */
+};
+
+/* Bytes of one packed head, SIZE_MAX when they do not fit; and of the scratch to pack a block. */
+size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_grid *grid);
+size_t attn_fused_scratch_bytes(const struct attn_call *call);
+
+/* Marks every block as not packed. */
+void attn_fused_packed_open(const struct attn_call *call, const struct attn_grid *grid,
+                            void *packed);
+
+/*
+ * Block `index` of the task's head, packed now if need be. When another thread is at it, packs one
+ * of the blocks after it, below `end`, meanwhile, so that threads which begin together share the
+ * work.
+ */
+struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
+                                              const struct attn_fused_set *set, size_t index,
+                                              size_t end, float *scratch);
+
+/* Row `t` of the task's values as floats, as it came: in place, or widened into `scratch`. */
+const float *attn_fused_value_row(const struct attn_task *task, size_t t, float *scratch);
+
+#endif

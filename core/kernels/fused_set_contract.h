@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the fused kernel needs of an instruction set: products of a strip - a few score rows that
+ * fit into the registers - with panels of sixteen keys or columns, and transposition for packing.
+ */
+#ifndef ATTN_CORE_KERNELS_FUSED_SET_CONTRACT_H
+#define ATTN_CORE_KERNELS_FUSED_SET_CONTRACT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ATTN_FUSED_PANEL = 16,     /* keys of a K panel [D][16], columns of a V panel [keys][16] */
+    ATTN_FUSED_KEYS = 256,     /* most keys of a block */
+    ATTN_FUSED_STRIDE = 272,   /* floats from row to row of S: rows start in different cache sets */
+    ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
+};
+
+struct attn_fused_set {
+    size_t rows; /* score rows of a strip */
+    /* s[r][j] = sum over d of q[d][r] * k[j / 16][d][j % 16], d ascending in one chain each, for
+       16 * panels keys. */
+    void (*score)(const float *q, const float *k, size_t D, size_t panels, float *s);
+    /* o[r][c] = o[r][c] * shrink[r] + sum over j of p[r][j] * v(j, c), for 16 * panels columns;
+       rows of o are that wide, v(j, c) = v[c / 16 * v_step + j * 16 + c % 16]. */
+    void (*gather)(const float *p, const float *shrink, const float *v, size_t v_step, size_t keys,
+                   float *o, size_t panels);
+    /* out[d * step + r] = rows[r][d] for four rows. */
+    void (*transpose)(const float *const rows[4], size_t D, float *out, size_t step);
+};
+
+extern const struct attn_fused_set attn_fused_set_avx2, attn_fused_set_avx512, attn_fused_set_neon;
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A task's score rows as strips: grid, workspace, packed queries, the scores of a piece. */
+#include "core/kernels/fused_strips.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "core/convert.h"
+#include "core/kernels/fused_pack.h"
+
+#define FINISH_PASTE2(a, b) a##b
+#define FINISH_PASTE(a, b) FINISH_PASTE2(a, b)
+#define REAL float
+#define SUFFIX _float
+#define ROWOPS f
+#define LOAD attn_load_float
+#define REAL_MIN FLT_MIN
+#define REAL_MAX FLT_MAX
+#include "core/kernels/finish.h"
+
+enum {
+    PANEL = ATTN_FUSED_PANEL,
+    STRIP = ATTN_FUSED_ROWS_MOST,
+    SCORE_ROWS = 132, /* of a task, over all heads of the group: a multiple of every strip */
+    WIDE_HEADS = 256, /* D + Dv from which blocks have fewer keys, to stay in the second cache */
+    WIDE_KEYS = 128,
+};
+
+static size_t greatest_divisor(size_t a, size_t b) {
+    while (b != 0) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Tiles of equal height, of whole strips. */
+struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct attn_call *call) {
+    const struct attn_fused_set *set = kernel->set;
+    const size_t G = attn_max_size(attn_call_group(call), 1);
+    const size_t most = attn_max_size(SCORE_ROWS / G, 1);
+    const size_t tiles = attn_max_size(call->Tq / most + (call->Tq % most != 0), 1);
+    const size_t step = set->rows / greatest_divisor(G, set->rows);
+    const size_t rows = call->Tq / tiles + (call->Tq % tiles != 0);
+    return (struct attn_grid){.row_tile = attn_max_size(attn_strips_round_up(rows, step), 1),
+                              .key_tile = call->D > WIDE_HEADS || call->Dv > WIDE_HEADS ||
+                                                  call->D + call->Dv > WIDE_HEADS
+                                              ? WIDE_KEYS
+                                              : ATTN_FUSED_KEYS};
+}
+
+/* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
+struct areas {
+    size_t q, o, row, s, addend, bits, mask, scratch;
+};
+
+static size_t area_bytes(size_t rows, size_t columns, size_t element) {
+    size_t bytes;
+    if (attn_mul_size(rows, columns, &bytes) && attn_mul_size(bytes, element, &bytes) &&
+        attn_round_up_size(bytes, 64, &bytes))
+        return bytes;
+    return SIZE_MAX;
+}
+
+static struct areas areas_of(const struct attn_fused_set *set, const struct attn_call *call,
+                             const struct attn_grid *tiles) {
+    size_t M;
+    if (!attn_mul_size(attn_call_group(call), tiles->row_tile, &M) || M > SIZE_MAX - STRIP)
+        return (struct areas){.q = SIZE_MAX};
+    const size_t rows = attn_strips_round_up(M, set->rows);
+    const size_t words = attn_mask_scratch_words(&call->mask, set->rows, ATTN_FUSED_KEYS);
+    /* Packing four rows at a time may write a few floats past a strip of six. */
+    return (struct areas){
+        .q = area_bytes(rows, call->D, sizeof(float)) == SIZE_MAX
+                 ? SIZE_MAX
+                 : area_bytes(rows, call->D, sizeof(float)) + 64,
+        .o = area_bytes(rows, attn_strips_round_up(call->Dv, PANEL), sizeof(float)),
+        .row = area_bytes(rows, 1, sizeof(float)),
+        .s = area_bytes(set->rows, ATTN_FUSED_STRIDE, sizeof(float)),
+        .addend = area_bytes(ATTN_FUSED_KEYS, 1, sizeof(float)),
+        .bits = area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
+        .mask = area_bytes(words, 1, sizeof(uint64_t)),
+        .scratch = attn_fused_scratch_bytes(call)};
+}
+
+size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
+                             const struct attn_grid *tiles) {
+    const struct areas areas = areas_of(kernel->set, call, tiles);
+    const size_t parts[] = {areas.q,      areas.o,    areas.row,  areas.row,    areas.s,
+                            areas.addend, areas.bits, areas.mask, areas.scratch};
+    size_t total = 0;
+    for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
+        if (!attn_add_size(total, parts[n], &total))
+            return SIZE_MAX;
+    return total;
+}
+
+static void *take_area(char **cursor, size_t bytes) {
+    void *area = *cursor;
+    *cursor += bytes;
+    return area;
+}
+
+struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) {
+    const struct attn_call *call = task->call;
+    struct attn_strips strips = {.task = task, .set = task->kernel->set, .ops = attn_rowops_best()};
+    const struct areas areas = areas_of(strips.set, call, &task->grid);
+    char *cursor = memory;
+    strips.M = attn_call_group(call) * task->rows;
+    strips.width = attn_strips_round_up(call->Dv, PANEL);
+    strips.q = take_area(&cursor, areas.q);
+    strips.o = take_area(&cursor, areas.o);
+    strips.m = take_area(&cursor, areas.row);
+    strips.l = take_area(&cursor, areas.row);
+    strips.s = take_area(&cursor, areas.s);
+    strips.addend = take_area(&cursor, areas.addend);
+    strips.bits = take_area(&cursor, areas.bits);
+    strips.mask_scratch = take_area(&cursor, areas.mask);
+    strips.scratch = take_area(&cursor, areas.scratch);
+    return strips;
+}
+
+/* Score row `row` of the task as dense floats: zeros past the last one. */
+static const float *query_row(const struct attn_strips *strips, size_t row, float *scratch) {
+    const struct attn_task *task = strips->task;
+    const struct attn_operand *q = &task->call->q;
+    const size_t D = task->call->D;
+    if (row >= strips->M) {
+        memset(scratch, 0, D * sizeof *scratch);
+        return scratch;
+    }
+    const size_t h = task->hkv * attn_call_group(task->call) + row / task->rows;
+    const size_t t = task->row + row % task->rows;
+    const ptrdiff_t at = (ptrdiff_t)task->b * q->sb + (ptrdiff_t)h * q->sh + (ptrdiff_t)t * q->st;
+    const char *from = (const char *)q->data + at * (ptrdiff_t)attn_dtype_size(q->dtype);
+    if (q->dtype == ATTN_FLOAT32 && q->sd == 1)
+        return (const float *)(const void *)from;
+    attn_load_float(q->dtype, from, q->sd, D, scratch);
+    return scratch;
+}
+
+/* Four rows at a time, the last ones first, for what is written past them is another's place. */
+void attn_strips_pack(const struct attn_strips *strips, float scale) {
+    const size_t rows = strips->set->rows;
+    const size_t D = strips->task->call->D;
+    for (size_t strip = 0; strip * rows < strips->M; strip++) {
+        float *q = strips->q + strip * rows * D;
+        for (size_t quad = (rows - 1) / 4 + 1; quad-- > 0;) {
+            const float *row[4];
+            for (size_t r = 0; r < 4; r++)
+                row[r] =
+                    query_row(strips, quad * 4 + r < rows ? strip * rows + quad * 4 + r : strips->M,
+                              strips->scratch + r * D);
+            strips->set->transpose(row, D, q + quad * 4, rows);
+        }
+        if (scale != 1)
+            strips->ops->f.scale(q, rows * D, scale);
+    }
+}
+
+/* Drops panels at both ends of a piece of which none of its rows sees a key. */
+static void trim(const struct attn_task *task, struct attn_piece *piece) {
+    struct attn_piece panel = *piece;
+    for (;; piece->key += PANEL, piece->keys -= PANEL) {
+        panel.key = piece->key;
+        panel.keys = PANEL;
+        if (piece->keys < PANEL || attn_piece_classify(task, &panel) != ATTN_TILE_EMPTY)
+            break;
+    }
+    while (piece->keys >= PANEL) {
+        panel.keys = (piece->keys - 1) % PANEL + 1;
+        panel.key = piece->key + piece->keys - panel.keys;
+        if (attn_piece_classify(task, &panel) != ATTN_TILE_EMPTY)
+            break;
+        piece->keys -= panel.keys;
+    }
+}
+
+/* The strip's rows of a block of keys, cut to the panels that its rows may see some of. */
+struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip,
+                                  const struct attn_piece *block) {
+    const struct attn_task *task = strips->task;
+    const size_t rows = strips->set->rows;
+    struct attn_piece piece = *block;
+    size_t begin, end;
+    piece.row = strip * rows;
+    piece.rows = attn_min_size(rows, strips->M - piece.row);
+    if (block->class == ATTN_TILE_FULL)
+        return piece;
+    attn_piece_key_range(task, &piece, &begin, &end);
+    begin = attn_max_size(begin, block->key) - block->key;
+    end = attn_min_size(end, block->key + block->keys);
+    end = end > block->key ? end - block->key : 0;
+    piece.keys = 0;
+    piece.class = ATTN_TILE_EMPTY;
+    if (begin >= end)
+        return piece;
+    begin -= begin % PANEL;
+    end = attn_min_size(attn_strips_round_up(end, PANEL), block->keys);
+    piece.key = block->key + begin;
+    piece.keys = end - begin;
+    trim(task, &piece);
+    piece.class = attn_piece_classify(task, &piece);
+    return piece;
+}
+
+/* S of a piece, finished up to `stage`; the keys that fill up its last panel are hidden. */
+void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
+                       const struct attn_piece *piece, const float *k) {
+    const struct attn_fused_set *set = strips->set;
+    const size_t D = strips->task->call->D;
+    const size_t padded = attn_strips_round_up(piece->keys, PANEL);
+    set->score(strips->q + piece->row * D, k, D, padded / PANEL, strips->s);
+    const struct finish_float finish = {.task = strips->task,
+                                        .ops = strips->ops,
+                                        .addend = strips->addend,
+                                        .bits = strips->bits,
+                                        .scratch = strips->mask_scratch,
+                                        .s = strips->s,
+                                        .stride = ATTN_FUSED_STRIDE};
+    finish_scores_float(&finish, stage, piece);
+    for (size_t r = 0; r < piece->rows && piece->keys < padded; r++)
+        for (size_t j = piece->keys; j < padded; j++)
+            strips->s[r * ATTN_FUSED_STRIDE + j] = -INFINITY;
+}
+
+/* The online softmax's step on S, which becomes P. shrink: exp(m - m') of each row. */
+void attn_strips_soften(const struct attn_strips *strips, const struct attn_piece *piece,
+                        float *shrink) {
+    const struct attn_rowops *ops = strips->ops;
+    const size_t keys = attn_strips_round_up(piece->keys, PANEL);
+    float *m = strips->m + piece->row, *l = strips->l + piece->row;
+    for (size_t r = 0; r < piece->rows; r++) {
+        const float old = m[r];
+        m[r] = ops->f.max(strips->s + r * ATTN_FUSED_STRIDE, keys, old);
+        shrink[r] = m[r] == old ? 0 : old - m[r];
+    }
+    ops->f.exp_sum(shrink, piece->rows, 0);
+    for (size_t r = 0; r < piece->rows; r++) {
+        const float base = m[r] == -INFINITY ? 0 : m[r];
+        const float sum = ops->f.exp_sum(strips->s + r * ATTN_FUSED_STRIDE, keys, base);
+        l[r] = l[r] * shrink[r] + sum;
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task of the fused kernel: its score rows cut into strips of as many rows as the registers hold,
+ * and the steps of the online softmax on a strip by a block of keys. Internal to fused*.c.
+ */
+#ifndef ATTN_CORE_KERNELS_FUSED_STRIPS_H
+#define ATTN_CORE_KERNELS_FUSED_STRIPS_H
+
+#include "core/kernels/fused_set_contract.h"
+#include "core/kernels/piece.h"
+#include "core/kernels/rowops.h"
+
+/* A task in progress, the workspace cut up. Rows of strips past M are computed and never read. */
+struct attn_strips {
+    const struct attn_task *task;
+    const struct attn_fused_set *set;
+    const struct attn_rowops *ops;
+    size_t M, width; /* score rows; columns of o, a multiple of 16 */
+    float *q;        /* [strips][D][rows] scaled */
+    float *o;        /* [strips * rows][width] */
+    float *m, *l;    /* [strips * rows] */
+    float *s;        /* [rows][STRIDE] */
+    float *scratch;
+    float *addend; /* [keys of a block] one row of bias */
+    uint64_t *bits, *mask_scratch;
+};
+
+struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct attn_call *call);
+size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
+                             const struct attn_grid *tiles);
+/* Cuts `memory`, of the workspace's size, up. */
+struct attn_strips attn_strips_open(const struct attn_task *task, void *memory);
+
+/* Packs the task's queries times `scale`. */
+void attn_strips_pack(const struct attn_strips *strips, float scale);
+
+/* The strip's rows of a block of keys, cut to the panels of which its rows may see some; of class
+ * EMPTY when there are none. */
+struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip,
+                                  const struct attn_piece *block);
+
+/* S of a piece, finished up to `stage`, from its packed keys; keys that fill up its last panel are
+ * hidden. */
+void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
+                       const struct attn_piece *piece, const float *k);
+
+/* The online softmax's step on S, which becomes P. shrink[r]: exp(m - m') of each row. */
+void attn_strips_soften(const struct attn_strips *strips, const struct attn_piece *piece,
+                        float *shrink);
+
+static inline size_t attn_strips_round_up(size_t n, size_t to) {
+    return n / to * to + (n % to != 0 ? to : 0);
+}
+
+#endif
