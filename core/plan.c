@@ -19,12 +19,12 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
     if (call->kernel == NULL) {
         const struct attn_kernel *preferred =
             call->preferred_kernel == NULL ? NULL : attn_kernel_find(call->preferred_kernel);
-        const bool fits = preferred != NULL && preferred->available() && preferred->suits(call);
+        const bool fits = preferred != NULL && preferred->available() && attn_kernel_suits(preferred, call);
         plan->kernel = fits ? preferred : attn_kernel_choose(call);
         return ATTN_OK;
     }
     plan->kernel = attn_kernel_find(call->kernel);
-    if (plan->kernel != NULL && plan->kernel->available() && plan->kernel->suits(call))
+    if (plan->kernel != NULL && plan->kernel->available() && attn_kernel_suits(plan->kernel, call))
         return ATTN_OK;
     if (plan->kernel != NULL && plan->kernel->available())
         return attn_fail(

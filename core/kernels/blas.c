@@ -47,11 +47,6 @@ static bool available(void) {
     return true;
 }
 
-static bool suits(const struct attn_call *call) {
-    (void)call;
-    return true;
-}
-
 static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn_call *call) {
     (void)kernel;
     const size_t G = attn_max_size(attn_call_group(call), 1);
@@ -281,7 +276,6 @@ const struct attn_kernel attn_kernel_blas = {
     .sentence = "Online-softmax tiles on OpenBLAS: portable and fast.",
     .accumulates_double = false,
     .available = available,
-    .suits = suits,
     .grid = grid,
     .workspace = workspace,
     .attend = attend,

@@ -18,10 +18,6 @@
 
 enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
 
-static bool suits(const struct attn_call *call) {
-    return call->precision == ATTN_PRECISION_FLOAT32;
-}
-
 static void add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
                       const struct attn_fused_block *block, size_t first) {
     float shrink[ATTN_FUSED_ROWS_MOST] = {0};
@@ -192,7 +188,7 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
         .sentence = "Products in registers on packed panels, " instructions "; float32.", \
         .set = &attn_fused_set_##identifier,                                              \
         .available = available_##identifier,                                              \
-        .suits = suits,                                                                   \
+        .float32_only = true,                                                             \
         .grid = attn_strips_grid,                                                         \
         .workspace = attn_strips_workspace,                                               \
         .packed_bytes = attn_fused_packed_bytes,                                          \

@@ -71,8 +71,7 @@ struct attn_kernel {
     bool accumulates_double;
     /* True when this machine can run it. */
     bool (*available)(void);
-    /* True when it computes calls of this kind. */
-    bool (*suits)(const struct attn_call *call);
+    bool float32_only; /* it does not compute under ATTN_PRECISION_FLOAT64 */
     struct attn_grid (*grid)(const struct attn_kernel *kernel, const struct attn_call *call);
     /* Bytes of workspace for attend and scores, beside the partial's own buffers; 0 on overflow is
        impossible because tiles bound it. */
@@ -86,6 +85,12 @@ struct attn_kernel {
     void (*scores)(const struct attn_task *task, void *workspace,
                    const struct attn_score_block *block);
 };
+
+/* True when the kernel computes calls of this kind. */
+static inline bool attn_kernel_suits(const struct attn_kernel *kernel,
+                                     const struct attn_call *call) {
+    return !kernel->float32_only || call->precision == ATTN_PRECISION_FLOAT32;
+}
 
 /* The kernels in order of preference; the reference is last and runs everywhere. */
 const struct attn_kernel *attn_kernel_at(size_t index); /* NULL past the end */

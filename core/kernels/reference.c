@@ -31,11 +31,6 @@ static bool available(void) {
     return true;
 }
 
-static bool suits(const struct attn_call *call) {
-    (void)call;
-    return true;
-}
-
 static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn_call *call) {
     (void)kernel;
     (void)call;
@@ -222,7 +217,6 @@ const struct attn_kernel attn_kernel_reference = {
     .sentence = "Plain loops in double: the oracle. Slow.",
     .accumulates_double = true,
     .available = available,
-    .suits = suits,
     .grid = grid,
     .workspace = workspace,
     .attend = attend,

@@ -21,13 +21,14 @@ struct attend {
     struct attn_call call;
     struct attn_plan plan;
     struct attn_result result;
+    struct attn_heads *heads;
 };
 
 /* One task of the plan. Tasks write different rows, so any thread may take any of them. */
 static void step(struct attn_job *job, size_t index, void *workspace) {
     struct attend *attend = (struct attend *)job;
-    attn_execute_task(&attend->call, &attend->plan, &attend->result, index, workspace,
-                      &job->cancelled);
+    attn_execute_task(&attend->call, &attend->plan, &attend->result, attend->heads, index,
+                      workspace, &job->cancelled);
 }
 
 /* All tasks are done. True would give the job more steps. */
@@ -36,11 +37,19 @@ static bool finished(struct attn_job *job) {
     return false;
 }
 
+/* Memory for the library, which wants it aligned. */
+static void *take_memory(size_t bytes, struct attn_error *error) {
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (memory == NULL)
+        attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the computation.");
+    return memory;
+}
+
 /* On this thread: the workspace, whose size the plan tells, is ours to bring. */
 static enum attn_status run_here(struct attend *attend, struct attn_error *error) {
-    void *workspace = aligned_alloc(64, (attend->plan.workspace_bytes + 63) / 64 * 64);
+    void *workspace = take_memory(attend->plan.workspace_bytes, error);
     if (workspace == NULL)
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for a workspace.");
+        return error->status;
     attn_job_run_inline(&attend->job, workspace);
     free(workspace);
     return ATTN_OK;
@@ -57,6 +66,21 @@ static enum attn_status run_on(size_t threads, struct attend *attend, struct att
     if (attn_job_lacked_memory(&attend->job))
         return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for a workspace.");
     return ATTN_OK;
+}
+
+/* What is packed of the keys and values is shared by the tasks at them: its memory is ours too. */
+static enum attn_status run(size_t threads, struct attend *attend, struct attn_error *error) {
+    void *memory = take_memory(attn_heads_bytes(&attend->plan, threads), error);
+    if (memory == NULL)
+        return error->status;
+    attend->heads = attn_heads_open(&attend->call, &attend->plan, threads, memory);
+    if (threads == 1)
+        run_here(attend, error);
+    else
+        run_on(threads, attend, error);
+    attn_heads_close(attend->heads);
+    free(memory);
+    return error->status;
 }
 
 /* From a request to the results in `output` and `weights`. */
@@ -76,10 +100,7 @@ static enum attn_status compute(struct attn_request *request, size_t threads, fl
         attend.result.tensors[ATTN_RESULT_WEIGHTS].data = weights;
         attend.job.steps = attend.plan.tasks;
         attend.job.workspace_bytes = attend.plan.workspace_bytes;
-        if (threads == 1)
-            run_here(&attend, error);
-        else
-            run_on(threads, &attend, error);
+        run(threads, &attend, error);
     }
     attn_call_close(&attend.call);
     return error->status;

@@ -121,6 +121,20 @@ def pack(q, k, v, options=None, tensors=None, wire="safetensors"):
     return json.dumps(request, allow_nan=False).encode(), JSON_TYPE
 
 
+class Kernel(str):
+    """A kernel's name that knows what it computes in."""
+
+    def __new__(cls, name, precisions):
+        self = super().__new__(cls, name)
+        self.precisions = precisions
+        return self
+
+    def for_call(self, q, options):
+        """This one, or blas for a call that it does not compute."""
+        wide = "float64" if np.asarray(q).dtype == np.float64 else "float32"
+        return self if options.get("precision", wide) in self.precisions else "blas"
+
+
 class Client:
     def __init__(self, port, timeout=60):
         self.port, self.timeout, self.connection = port, timeout, None
@@ -143,6 +157,8 @@ class Client:
 
     def attention(self, q, k, v, options=None, tensors=None, wire="safetensors", query=""):
         """A call that must succeed."""
+        if isinstance((options or {}).get("kernel"), Kernel) and wire != "nested":
+            options = {**options, "kernel": options["kernel"].for_call(q, options)}
         body, kind = pack(q, k, v, options, tensors, wire)
         answer = self.send("POST", "/v1/attention" + query, body, {"Content-Type": kind})
         assert answer.status == 200, f"{answer.status}: {answer.body[:2000]!r} for {options}"

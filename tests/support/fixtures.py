@@ -2,6 +2,7 @@
 """The fixtures that every folder of tests over HTTP shares; their conftest.py imports them."""
 import pytest
 
+from support.client import Kernel
 from support.daemon import Daemon
 
 
@@ -19,8 +20,8 @@ def client(daemon):
 
 @pytest.fixture(scope="session")
 def kernels(daemon):
-    """The names under which GET /v1 lists the kernels."""
-    names = [kernel["name"]
+    """The names under which GET /v1 lists the kernels, and what each computes in."""
+    names = [Kernel(kernel["name"], kernel["precisions"])
              for kernel in daemon.client.get("/v1").json["kernels"] if kernel["available"]]
     assert {"reference", "blas"} <= set(names)
     return names
