@@ -19,7 +19,8 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
     if (call->kernel == NULL) {
         const struct attn_kernel *preferred =
             call->preferred_kernel == NULL ? NULL : attn_kernel_find(call->preferred_kernel);
-        const bool fits = preferred != NULL && preferred->available() && attn_kernel_suits(preferred, call);
+        const bool fits =
+            preferred != NULL && preferred->available() && attn_kernel_suits(preferred, call);
         plan->kernel = fits ? preferred : attn_kernel_choose(call);
         return ATTN_OK;
     }

@@ -37,8 +37,8 @@ struct call_work {
     struct attn_job job;
     enum call_phase phase;
     size_t tasks, workspace_bytes; /* of the computation; workspace per worker */
-    size_t shared_bytes; /* that all tasks share, ... */
-    void *shared;        /* ... had from call_work_reserve on, aligned to 64 */
+    size_t shared_bytes;           /* that all tasks share, ... */
+    void *shared;                  /* ... had from call_work_reserve on, aligned to 64 */
     double flops;                  /* of all tasks: only ordering depends on it */
     struct codec_answer answer;
     struct attn_error error; /* status OK: none */

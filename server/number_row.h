@@ -9,7 +9,7 @@
 #include "server/numbers.h"
 
 struct number_walk {
-    const char *text, *at, *end; /* at is the next byte, or the fault */
+    const char *text, *at, *end;  /* at is the next byte, or the fault */
     const atomic_bool *cancelled; /* or NULL */
     char *out;
     size_t stored, capacity; /* in elements */

@@ -49,7 +49,8 @@ const struct attn_kernel *attn_kernel_default(void) {
 
 const struct attn_kernel *attn_kernel_choose(const struct attn_call *call) {
     size_t n = 0;
-    while (n + 1 < KERNEL_COUNT && !(KERNELS[n]->available() && attn_kernel_suits(KERNELS[n], call)))
+    while (n + 1 < KERNEL_COUNT &&
+           !(KERNELS[n]->available() && attn_kernel_suits(KERNELS[n], call)))
         n++;
     return KERNELS[n];
 }
