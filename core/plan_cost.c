@@ -44,7 +44,7 @@ static double evaluation_rate(const struct attn_call *call, const struct attn_gr
     double time = attn_mask_classify_cost(&call->mask, rows, keys, true);
     if (partial)
         time += attn_mask_fill_cost(&call->mask, rows, keys) +
-                (double)(rows / PART) * (double)(keys / PART) *
+                (double)rows * (double)keys / (PART * PART) *
                     attn_mask_classify_cost(&call->mask, PART, PART, true);
     return time / ((double)rows * (double)keys);
 }
