@@ -3,7 +3,7 @@
  * What the service costs around the arithmetic, as ratios in one run:
  *  - uploading a body to attentiond against a libmicrohttpd server that only counts the bytes;
  *  - a whole safetensors call against the time that the same plan takes on the same number of
- *    threads without HTTP.
+ *    threads without HTTP, for blas and for the default kernel.
  * Each round times both sides in turn; the median of the rounds' ratios counts.
  *
  *   make bench BENCH=service: uploads and whole calls over HTTP, up to a minute
@@ -84,7 +84,8 @@ static pid_t start_counter(int port) {
         pause();
 }
 
-static pid_t start_service(const char *path, int port) {
+/* kernel: NULL for the default. */
+static pid_t start_service(const char *path, int port, const char *kernel) {
     char listen_at[32];
     snprintf(listen_at, sizeof listen_at, "127.0.0.1:%d", port);
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -94,7 +95,8 @@ static pid_t start_service(const char *path, int port) {
         return child;
     }
     dup2(nowhere, STDOUT_FILENO);
-    execl(path, path, "--listen", listen_at, "--log", "off", "--threads", "2", (char *)NULL);
+    execl(path, path, "--listen", listen_at, "--log", "off", "--threads", "2",
+          kernel == NULL ? (char *)NULL : "--kernel", kernel, (char *)NULL);
     dprintf(STDERR_FILENO, "bench/service: cannot start %s: %s\n", path, strerror(errno));
     _exit(1);
 }
@@ -125,7 +127,7 @@ static void bench_upload(const char *path, size_t rounds) {
     const int port = http_client_free_port(21000);
     const pid_t counter_process = start_counter(port);
     const int service_port = http_client_free_port(port + 1);
-    const pid_t service_process = start_service(path, service_port);
+    const pid_t service_process = start_service(path, service_port, NULL);
     if (!http_client_open(&counter, port, 1 << 16) ||
         !http_client_open(&service, service_port, 1 << 16))
         fail("cannot connect");
@@ -176,12 +178,14 @@ static char *write_request(size_t H, size_t n, size_t D, size_t *length, float *
 }
 
 /* The same call without HTTP. */
-static void prepare(struct bare_call *bare, size_t H, size_t n, size_t D, float *tensors[3]) {
+static void prepare(struct bare_call *bare, const char *kernel, size_t H, size_t n, size_t D,
+                    float *tensors[3]) {
     const size_t shape[] = {1, H, n, D};
     attn_request_init(&bare->request);
     bare->request.q = attn_tensor_view(tensors[0], ATTN_FLOAT32, 4, shape);
     bare->request.k = attn_tensor_view(tensors[1], ATTN_FLOAT32, 4, shape);
     bare->request.v = attn_tensor_view(tensors[2], ATTN_FLOAT32, 4, shape);
+    bare->request.kernel = kernel;
     bare_call_open(bare, YARDSTICK_THREADS);
 }
 
@@ -191,17 +195,17 @@ static double timed_run(struct bare_call *bare) {
     return yardstick_now() - begin;
 }
 
-static void bench_call(const char *path, size_t n, size_t D, size_t rounds) {
+static void bench_call(const char *path, const char *kernel, size_t n, size_t D, size_t rounds) {
     const size_t H = 8;
-    double ratios[ROUNDS_MAX], whole[ROUNDS_MAX], kernel[ROUNDS_MAX];
+    double ratios[ROUNDS_MAX], whole[ROUNDS_MAX], bare_time[ROUNDS_MAX];
     float *tensors[3];
     size_t length;
     char *body = write_request(H, n, D, &length, tensors);
     struct bare_call bare;
     struct http_client client;
-    prepare(&bare, H, n, D, tensors);
+    prepare(&bare, kernel, H, n, D, tensors);
     const int port = http_client_free_port(23000);
-    const pid_t service = start_service(path, port);
+    const pid_t service = start_service(path, port, kernel);
     if (!http_client_open(&client, port, length))
         fail("cannot connect");
     for (size_t round = 0; round < rounds + 2; round++) {
@@ -209,14 +213,15 @@ static void bench_call(const char *path, size_t n, size_t D, size_t rounds) {
         const double served = timed_post(&client, body, length, 200);
         if (round < 2)
             continue;
-        kernel[round - 2] = alone * 1e3;
+        bare_time[round - 2] = alone * 1e3;
         whole[round - 2] = served * 1e3;
         ratios[round - 2] = served / alone;
     }
-    printf("safetensors call, H=8 n=%zu D=%zu (%.1f MB up): %.2f ms of %.2f ms kernel: ratio %.3f "
+    printf("safetensors call, H=8 n=%zu D=%zu (%.1f MB up): %.2f ms of %.2f ms in %s: ratio %.3f "
            "(goal 1.25)\n",
            n, D, (double)length / 1e6, yardstick_median(whole, rounds),
-           yardstick_median(kernel, rounds), yardstick_median(ratios, rounds));
+           yardstick_median(bare_time, rounds), bare.plan.kernel->name,
+           yardstick_median(ratios, rounds));
     http_client_close(&client);
     stop(service);
     bare_call_close(&bare);
@@ -231,8 +236,10 @@ int main(int argc, char **argv) {
     attn_start();
     bench_upload(path, rounds);
     static const size_t LENGTHS[] = {1024, 2048, 4096};
-    for (size_t at = 0; at < sizeof LENGTHS / sizeof *LENGTHS; at++)
-        for (size_t D = 64; D <= 128; D *= 2)
-            bench_call(path, LENGTHS[at], D, rounds);
+    static const char *const KERNELS[] = {"blas", NULL};
+    for (size_t kernel = 0; kernel < sizeof KERNELS / sizeof *KERNELS; kernel++)
+        for (size_t at = 0; at < sizeof LENGTHS / sizeof *LENGTHS; at++)
+            for (size_t D = 64; D <= 128; D *= 2)
+                bench_call(path, KERNELS[kernel], LENGTHS[at], D, rounds);
     return 0;
 }
