@@ -233,7 +233,7 @@ static bool write_row(const struct row *row, const struct attn_result *result, s
     const struct attn_result_tensor *lse = &result->tensors[ATTN_RESULT_LSE];
     const size_t Dv = row->merge->Dv;
     const double limit = attn_overflow_threshold(output->dtype);
-    const double logarithm = row->sum == 0.0 ? -INFINITY : row->most + log(row->sum);
+    const double logarithm = row->most + log(row->sum); /* -inf for an empty row */
     bool finite = isfinite(row->sum);
     for (size_t from = 0; from < Dv; from += BLOCK) {
         const size_t n = attn_min_size(BLOCK, Dv - from);

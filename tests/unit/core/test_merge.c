@@ -121,12 +121,13 @@ START_TEST(sinks_go_by_head) {
 }
 END_TEST
 
-/* Wherever it stands among the partials. */
+/* Wherever it stands among the partials, and whatever they saw. */
 START_TEST(a_wrong_lse_spoils_its_row_alone) {
     static const float wrong[] = {NAN, INFINITY};
-    for (size_t i = 0; i < 6; i++) {
-        float lses[3][2] = {{0, 0}, {1, 0}, {2, -INFINITY}}, output[2], lse[2];
-        lses[i % 3][0] = wrong[i / 3];
+    for (size_t i = 0; i < 12; i++) {
+        const float others = i < 6 ? 1 : -INFINITY;
+        float lses[3][2] = {{others, 0}, {others, 0}, {others, -INFINITY}}, output[2], lse[2];
+        lses[i % 3][0] = wrong[i / 3 % 2];
         const struct attn_merge_request request = {
             .outputs = FLOATS(3, SHAPE(3, 2, 1), 1, 2, 3, 4, 5, 6),
             .lses = attn_tensor_view(lses, ATTN_FLOAT32, 2, SHAPE(3, 2)),
@@ -202,20 +203,21 @@ START_TEST(all_rows_of_all_tasks_agree_with_long_double_sums) {
 }
 END_TEST
 
-/* The partials of [P,B,T,H,Dv] and of [B,P,...] are read where they lie. */
+/* Rows that lie along the first axis, and longer than a block: read where they lie. */
 START_TEST(strides_are_followed) {
-    double straight[2][2][3], outputs[2][3][2], lses[2][2] = {{0, 1}, {2, 0.5}};
+    enum { WIDTH = 300 };
+    static double straight[2][2][WIDTH], turned[2][WIDTH][2], output[2][WIDTH], again[2][WIDTH];
+    double lses[2][2] = {{0, 1}, {2, 0.5}}, lse[2];
     for (size_t p = 0; p < 2; p++)
         for (size_t t = 0; t < 2; t++)
-            for (size_t d = 0; d < 3; d++)
-                outputs[p][d][t] = straight[p][t][d] = (double)(p * 6 + t * 3 + d);
+            for (size_t d = 0; d < WIDTH; d++)
+                turned[p][d][t] = straight[p][t][d] = (double)(p * 1000 + t * 500 + d);
     struct attn_merge_request request = {
-        .outputs = attn_tensor_view(straight, ATTN_FLOAT64, 3, SHAPE(2, 2, 3)),
+        .outputs = attn_tensor_view(straight, ATTN_FLOAT64, 3, SHAPE(2, 2, WIDTH)),
         .lses = attn_tensor_view(lses, ATTN_FLOAT64, 2, SHAPE(2, 2)),
     };
-    double output[2][3], lse[2], again[2][3];
     merged(&request, output, lse);
-    request.outputs.data = outputs;
+    request.outputs.data = turned;
     request.outputs.stride[1] = 1;
     request.outputs.stride[2] = 2;
     merged(&request, again, lse);
