@@ -9,6 +9,8 @@
 
 static const struct route routes[] = {
     {"/v1/attention", HTTP_POST, attention_check, attention_handle},
+    {"/v1/merge", HTTP_POST, merge_check, merge_handle},
+    {"/v1/experiments/scaling", HTTP_POST, scaling_check, scaling_handle},
     {"/v1", HTTP_GET, NULL, ops_describe},
     {"/openapi.yaml", HTTP_GET, NULL, ops_contract},
     {"/healthz", HTTP_GET, NULL, ops_health},

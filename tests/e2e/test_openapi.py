@@ -18,7 +18,8 @@ from support.client import JSON_TYPE, SAFETENSORS_TYPE, decode
 
 TEXT = (tables.ROOT / "openapi.yaml").read_text()
 CONTRACT = yaml.safe_load(TEXT)
-ATTENTION = CONTRACT["paths"]["/v1/attention"]["post"]
+POSTS = {path: item["post"] for path, item in CONTRACT["paths"].items() if "post" in item}
+ATTENTION = POSTS["/v1/attention"]
 PROBLEM_TYPE = "application/problem+json"
 # Six digits stand in the examples; float32 has seven.
 CLOSE = {"rtol": 1e-6, "atol": 1e-6}
@@ -38,14 +39,18 @@ def schema(name):
     return Draft202012Validator({**CONTRACT, "$ref": f"#/components/schemas/{name}"})
 
 
-def request_examples(media_type):
-    return ATTENTION["requestBody"]["content"][media_type]["examples"]
+def request_examples(path, media_type):
+    return POSTS[path]["requestBody"]["content"].get(media_type, {}).get("examples", {})
 
 
-def expected(name):
+def every_example(media_type):
+    return [(path, name) for path in POSTS for name in request_examples(path, media_type)]
+
+
+def expected(path, name):
     """(status, the example's response) of a request example; exactly one status has it."""
     found = []
-    for status, response in ATTENTION["responses"].items():
+    for status, response in POSTS[path]["responses"].items():
         for media_type in resolve(response)["content"].values():
             if name in media_type.get("examples", {}):
                 found.append((int(status), media_type["examples"][name]))
@@ -53,17 +58,30 @@ def expected(name):
     return found[0]
 
 
-def query(name):
+def query(path, name):
     given = {}
-    for parameter in map(resolve, ATTENTION["parameters"]):
+    for parameter in map(resolve, POSTS[path]["parameters"]):
         if parameter["in"] == "query" and name in parameter.get("examples", {}):
             given[parameter["name"]] = parameter["examples"][name]["value"]
     return "?" + urlencode(given) if given else ""
 
 
-def post(client, name):
-    body = json.dumps(request_examples(JSON_TYPE)[name]["value"]).encode()
-    return client.send("POST", "/v1/attention" + query(name), body, {"Content-Type": JSON_TYPE})
+def post(client, name, path="/v1/attention"):
+    body = json.dumps(request_examples(path, JSON_TYPE)[name]["value"]).encode()
+    return client.send("POST", path + query(path, name), body, {"Content-Type": JSON_TYPE})
+
+
+def body_schema(content):
+    return Draft202012Validator({**CONTRACT, **content["content"][JSON_TYPE]["schema"]})
+
+
+def near(value):
+    """The same value, whose numbers compare equal to their neighbours."""
+    if isinstance(value, list):
+        return [near(item) for item in value]
+    if isinstance(value, dict):
+        return {key: near(item) for key, item in value.items()}
+    return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
 
 
 def assert_same(name, got, wanted):
@@ -76,13 +94,13 @@ def assert_same(name, got, wanted):
         assert isinstance(got, type(wanted))
         np.testing.assert_allclose(decode(got, np.float32), decode(wanted, np.float32), **CLOSE)
     else:
-        assert got == wanted
+        assert got == near(wanted)
 
 
-@pytest.mark.parametrize("name", request_examples(JSON_TYPE))
-def test_json_example(name, client):
-    status, example = expected(name)
-    answer = post(client, name)
+@pytest.mark.parametrize(("path", "name"), every_example(JSON_TYPE))
+def test_json_example(path, name, client):
+    status, example = expected(path, name)
+    answer = post(client, name, path)
     assert answer.status == status, answer.body
     wanted = dict(example["value"])
     assert set(answer.json) == set(wanted) | {"meta" if status == 200 else "instance"}
@@ -90,20 +108,25 @@ def test_json_example(name, client):
         assert_same(member, answer.json[member], value)
 
 
-@pytest.mark.parametrize("name", request_examples(JSON_TYPE))
-def test_json_example_fits_the_schemas(name, client):
-    status, _ = expected(name)
-    answer = post(client, name)
-    schema("AttentionResult" if status == 200 else "Problem").validate(answer.json)
-    if name not in ("unknownField", "dropout"):
-        schema("AttentionRequest").validate(request_examples(JSON_TYPE)[name]["value"])
+@pytest.mark.parametrize(("path", "name"), every_example(JSON_TYPE))
+def test_json_example_fits_the_schemas(path, name, client):
+    answer = post(client, name, path)
+    if answer.status == 200:
+        body_schema(POSTS[path]["responses"]["200"]).validate(answer.json)
+    else:
+        schema("Problem").validate(answer.json)
+    refused = ("unknownField", "dropout", "mergeWithoutLses", "noKeys")
+    accepted = body_schema(POSTS[path]["requestBody"])
+    assert accepted.is_valid(request_examples(path, JSON_TYPE)[name]["value"]) == (
+        name not in refused)
 
 
-@pytest.mark.parametrize("name", request_examples(SAFETENSORS_TYPE))
-def test_safetensors_example(name, client):
-    status, example = expected(name)
-    body = (tables.ROOT / request_examples(SAFETENSORS_TYPE)[name]["externalValue"]).read_bytes()
-    answer = client.send("POST", "/v1/attention", body, {"Content-Type": SAFETENSORS_TYPE})
+@pytest.mark.parametrize(("path", "name"), every_example(SAFETENSORS_TYPE))
+def test_safetensors_example(path, name, client):
+    status, example = expected(path, name)
+    given = request_examples(path, SAFETENSORS_TYPE)[name]["externalValue"]
+    answer = client.send("POST", path, (tables.ROOT / given).read_bytes(),
+                         {"Content-Type": SAFETENSORS_TYPE})
     assert answer.status == status, answer.body[:500]
     exact, _ = safetensors.parse((tables.ROOT / example["externalValue"]).read_bytes())
     assert set(answer.tensors) == {"output", "weights"}
@@ -172,7 +195,7 @@ def test_headers_of_a_call(client):
 
 
 def test_accept_chooses_the_encoding(client):
-    body = json.dumps(request_examples(JSON_TYPE)["twoKeys"]["value"])
+    body = json.dumps(request_examples("/v1/attention", JSON_TYPE)["twoKeys"]["value"])
     headers = {"Content-Type": JSON_TYPE, "Accept": SAFETENSORS_TYPE}
     answer = client.send("POST", "/v1/attention", body, headers)
     assert answer.headers["Content-Type"] == SAFETENSORS_TYPE
@@ -190,9 +213,9 @@ def test_every_problem_type_is_in_the_tables_and_the_other_way_round():
 
 def test_every_status_of_the_tables_is_documented_and_the_other_way_round():
     statuses = {status for status, _ in tables.wire_problems().values()}
-    answers = set(map(int, ATTENTION["responses"]))
-    # 404 belongs to no operation; the text above the paths tells of it.
-    assert answers == statuses - {404} | {200}
+    for post in POSTS.values():
+        # 404 belongs to no operation; the text above the paths tells of it.
+        assert set(map(int, post["responses"])) == statuses - {404} | {200}
     assert "404" in CONTRACT["info"]["description"]
 
 
@@ -211,14 +234,17 @@ def test_every_documented_refusal_has_a_documented_type(name):
     assert tables.wire_problems()[error["type"]][0] == error["status"]
 
 
-def test_every_option_is_documented_in_the_body_and_in_the_query():
-    rows = re.findall(r'^ +\{"(\w+)", OPTION_\w+, apply_|^ +\{"(\w+)", OPTION_\w+, options_apply_',
-                      (tables.ROOT / "server/options_table.c").read_text(), flags=re.M)
-    options = {first or second for first, second in rows}
-    assert len(options) > 10
-    assert set(CONTRACT["components"]["schemas"]["AttentionOptions"]["properties"]) == options
-    assert {parameter["name"] for parameter in map(resolve, ATTENTION["parameters"])
-            if parameter["in"] == "query"} == options
+@pytest.mark.parametrize(("path", "source", "documented"), [
+    ("/v1/attention", "options_table", "AttentionOptions"),
+    ("/v1/merge", "merge_handler", "MergeOptions"),
+    ("/v1/experiments/scaling", "scaling_handler", "ScalingRequest")])
+def test_every_option_is_documented_in_the_body_and_in_the_query(path, source, documented):
+    rows = re.findall(r'^ +\{"(\w+)", OPTION_\w+, (?:options_)?apply_',
+                      (tables.ROOT / f"server/{source}.c").read_text(), flags=re.M)
+    assert len(rows) >= 5
+    assert set(CONTRACT["components"]["schemas"][documented]["properties"]) == set(rows)
+    assert {parameter["name"] for parameter in map(resolve, POSTS[path]["parameters"])
+            if parameter["in"] == "query"} == set(rows)
 
 
 def test_every_kind_of_mask_is_documented():

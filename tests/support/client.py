@@ -110,15 +110,20 @@ def inline(value, tensors, wire, place=""):
     return value
 
 
-def pack(q, k, v, options=None, tensors=None, wire="safetensors"):
-    """(body, content type) of a request."""
+def pack_operands(operands, options=None, tensors=None, wire="safetensors"):
+    """(body, content type) of a request with these tensors, others that its options name, and its
+    options."""
     options, tensors = options or {}, tensors or {}
     if wire == "safetensors":
-        return (safetensors.write({"q": q, "k": k, "v": v, **tensors},
-                                  {"attention": json.dumps(options)}), SAFETENSORS_TYPE)
+        return (safetensors.write({**operands, **tensors}, {"attention": json.dumps(options)}),
+                SAFETENSORS_TYPE)
     request = inline(options, tensors, wire)
-    request.update(q=encode(q, wire), k=encode(k, wire), v=encode(v, wire))
+    request.update((name, encode(tensor, wire)) for name, tensor in operands.items())
     return json.dumps(request, allow_nan=False).encode(), JSON_TYPE
+
+
+def pack(q, k, v, options=None, tensors=None, wire="safetensors"):
+    return pack_operands({"q": q, "k": k, "v": v}, options, tensors, wire)
 
 
 class Kernel(str):
@@ -159,9 +164,17 @@ class Client:
         """A call that must succeed."""
         if isinstance((options or {}).get("kernel"), Kernel) and wire != "nested":
             options = {**options, "kernel": options["kernel"].for_call(q, options)}
-        body, kind = pack(q, k, v, options, tensors, wire)
-        answer = self.send("POST", "/v1/attention" + query, body, {"Content-Type": kind})
-        assert answer.status == 200, f"{answer.status}: {answer.body[:2000]!r} for {options}"
+        return self._succeed("/v1/attention" + query, pack(q, k, v, options, tensors, wire))
+
+    def merge(self, outputs, lses, options=None, tensors=None, wire="safetensors", query=""):
+        """A merge that must succeed."""
+        operands = {"outputs": outputs, "lses": lses}
+        return self._succeed("/v1/merge" + query, pack_operands(operands, options, tensors, wire))
+
+    def _succeed(self, path, packed):
+        body, kind = packed
+        answer = self.send("POST", path, body, {"Content-Type": kind})
+        assert answer.status == 200, f"{answer.status}: {answer.body[:2000]!r} for {path}"
         return answer
 
     def close(self):
