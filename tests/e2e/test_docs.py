@@ -90,7 +90,8 @@ def curls():
 
 
 # What each pasted command prints, in the README's order.
-PRINTED = ["animal 0.68", '"weights":[[0.66976', "animal 0.70", '"weights":[[1,0]]']
+PRINTED = ["animal 0.68", '"weights":[[0.66976', "animal 0.70", '"weights":[[1,0]]',
+           '"variance":535.53']
 
 
 @pytest.mark.parametrize("command, sign", zip(curls(), PRINTED, strict=True))
