@@ -24,10 +24,36 @@ static struct http_peer *peer_of(struct MHD_Connection *connection) {
     return info == NULL ? NULL : info->socket_context;
 }
 
+/* Only while the phase is IDLE or BUSY, in which the warden tells nobody what was allowed. */
 static void set_deadline(struct MHD_Connection *connection, uint64_t ms) {
     struct http_peer *peer = peer_of(connection);
-    if (peer != NULL)
-        atomic_store(&peer->deadline, clock_deadline(clock_now(), ms));
+    if (peer == NULL)
+        return;
+    peer->allowed_ms = ms;
+    atomic_store(&peer->deadline, clock_deadline(clock_now(), ms));
+}
+
+/* Whether the last answer has been sent: what still comes is for the warden to throw away. */
+static bool is_told(struct http_peer *peer) {
+    if (peer == NULL || atomic_load(&peer->phase) != PEER_TOLD)
+        return false;
+    peer->may_linger = true;
+    return true;
+}
+
+/* True: until the phase changes again, nobody else answers on this connection. */
+static bool claim(struct http_peer *peer) {
+    int phase = atomic_load(&peer->phase);
+    while (phase != PEER_TOLD)
+        if (atomic_compare_exchange_weak(&peer->phase, &phase, PEER_BUSY))
+            return true;
+    return !is_told(peer);
+}
+
+/* From here on the body may be late. */
+static enum MHD_Result await_body(struct MHD_Connection *connection) {
+    atomic_store(&peer_of(connection)->phase, PEER_BODY);
+    return MHD_YES;
 }
 
 static void read_remote(struct MHD_Connection *connection, char *text, size_t size) {
@@ -91,6 +117,7 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
     exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
+    memcpy(peer_of(connection)->id, exchange->id, sizeof exchange->id);
     trace_id_read(header(connection, "traceparent"), exchange->trace);
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
@@ -100,7 +127,6 @@ static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connecti
                                  struct exchange *exchange) {
     struct http_peer *peer = peer_of(connection);
     atomic_store(&peer->deadline, 0);
-    atomic_store(&peer->receiving, false);
     MHD_suspend_connection(connection);
     http_warden_sleep(thread->server->warden, peer, exchange);
     exchange_sleep(exchange);
@@ -110,7 +136,6 @@ static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connecti
 static enum MHD_Result send_answer(struct http_thread *thread, struct MHD_Connection *connection,
                                    struct exchange *exchange) {
     set_deadline(connection, thread->server->options.send_timeout_ms);
-    atomic_store(&peer_of(connection)->receiving, false);
     return http_answer(connection, exchange) ? MHD_YES : MHD_NO;
 }
 
@@ -120,10 +145,10 @@ static enum MHD_Result refuse(struct http_thread *thread, struct MHD_Connection 
                               struct exchange *exchange) {
     const bool ambiguous = exchange->answer.close;
     if (!exchange->has_body && !ambiguous)
-        return MHD_YES; /* the call for the complete request follows at once */
+        return await_body(connection); /* the call for the complete request follows at once */
     const bool is_short = exchange->has_length && exchange->content_length <= SHORT_BODY;
     if (!ambiguous && !exchange->expects_continue && (is_short || !exchange->has_length))
-        return MHD_YES;
+        return await_body(connection);
     peer_of(connection)->may_linger = true;
     exchange->answer.close = true;
     return send_answer(thread, connection, exchange);
@@ -144,12 +169,14 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
         return sleep_now(thread, connection, exchange);
     if (exchange->state == EXCHANGE_REFUSED)
         return refuse(thread, connection, exchange);
-    return MHD_YES;
+    return await_body(connection);
 }
 
 /* All of the request is there, or the sleep after that is over. */
 static enum MHD_Result go_on(struct http_thread *thread, struct MHD_Connection *connection,
                              struct exchange *exchange) {
+    if (!claim(peer_of(connection)))
+        return MHD_NO;
     if (exchange->state != EXCHANGE_READY)
         exchange_complete(exchange);
     if (exchange->state == EXCHANGE_READY)
@@ -164,14 +191,14 @@ static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *c
     if (exchange->state == EXCHANGE_READY)
         return send_answer(thread, connection, exchange);
     set_deadline(connection, thread->server->options.body_timeout_ms);
-    atomic_store(&peer_of(connection)->receiving, true);
-    return exchange->state == EXCHANGE_REFUSED ? refuse(thread, connection, exchange) : MHD_YES;
+    return exchange->state == EXCHANGE_REFUSED ? refuse(thread, connection, exchange)
+                                               : await_body(connection);
 }
 
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
                                   const char *url, const char *method, const char *version,
                                   void **request) {
-    if (peer_of(connection) == NULL)
+    if (peer_of(connection) == NULL || !claim(peer_of(connection)))
         return MHD_NO;
     struct exchange *exchange = exchange_create(thread->server->service);
     if (exchange == NULL)
@@ -193,6 +220,8 @@ enum MHD_Result http_handle(void *context, struct MHD_Connection *connection, co
     struct exchange *exchange = *request;
     if (exchange == NULL)
         return first_call(thread, connection, url, method, version, request);
+    if (is_told(peer_of(connection)))
+        return MHD_NO;
     if (exchange->state == EXCHANGE_SLEEPING)
         return wake(thread, connection, exchange);
     if (*size == 0)
@@ -202,16 +231,28 @@ enum MHD_Result http_handle(void *context, struct MHD_Connection *connection, co
     return taken ? MHD_YES : MHD_NO;
 }
 
+/* The warden has answered that the body is late: now that can be counted and logged. */
+static void count_late(struct exchange *exchange) {
+    exchange->answer.problem = 0; /* whatever else its head was refused for was not said */
+    exchange_fail(exchange, PROBLEM_REQUEST_TIMEOUT, "%s", "");
+    exchange->state = EXCHANGE_SENT;
+}
+
 void http_completed(void *context, struct MHD_Connection *connection, void **request,
                     enum MHD_RequestTerminationCode code) {
     struct http_thread *thread = context;
     struct exchange *exchange = *request;
     const struct http_options *options = &thread->server->options;
-    set_deadline(connection, options->idle_timeout_ms + options->header_timeout_ms);
-    if (peer_of(connection) != NULL)
-        atomic_store(&peer_of(connection)->receiving, true);
+    struct http_peer *peer = peer_of(connection);
+    const bool told = peer != NULL && !claim(peer);
+    if (!told)
+        set_deadline(connection, options->idle_timeout_ms + options->header_timeout_ms);
+    if (!told && peer != NULL)
+        atomic_store(&peer->phase, PEER_IDLE);
     if (exchange == NULL)
         return;
+    if (told)
+        count_late(exchange);
     *request = NULL;
     if (exchange->state == EXCHANGE_SLEEPING) { /* woken, but the connection was dead already */
         http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
@@ -247,7 +288,10 @@ void *http_first_line(void *context, const char *uri, struct MHD_Connection *con
     const struct http_thread *thread = context;
     struct http_peer *peer = peer_of(connection);
     set_deadline(connection, thread->server->options.header_timeout_ms);
-    if (peer != NULL)
-        peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
+    if (peer == NULL)
+        return NULL;
+    peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
+    atomic_store(&peer->phase, PEER_HEAD);
+    http_guard_line(context, peer, uri);
     return NULL;
 }

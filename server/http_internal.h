@@ -46,6 +46,10 @@ struct http_head {
  */
 bool http_guard(const struct http_head *head, struct problem *problem);
 
+/* When a request line has been read: answers one that is too much past the library, counts and logs
+   it, and leaves the phase TOLD. */
+void http_guard_line(struct http_thread *thread, struct http_peer *peer, const char *target);
+
 /* Queues the exchange's answer and marks it SENT; false when the connection must be closed. */
 bool http_answer(struct MHD_Connection *connection, struct exchange *exchange);
 

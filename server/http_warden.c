@@ -11,13 +11,14 @@
 
 #include "server/clock.h"
 #include "server/exchange.h"
+#include "server/http_direct.h"
 
 enum {
     TICK_MS = 25,
     ENDED_TICKS = 8,  /* between two looks for clients that have ended their side */
     ENDED_LOOKS = 3,  /* so many in a row: by then an I/O thread has taken what it had read */
     LINGER_ROOM = 64, /* connections that may linger at once; more are closed at once */
-    LINGER_SECONDS = 5,
+    SILENT_MS = 1000, /* a client that was told that it is late and that stays silent */
     LINGER_READS = 64 /* of LINGER_BYTES each, per tick and connection */
 };
 #define LINGER_BYTES ((size_t)64 << 10)
@@ -81,6 +82,7 @@ static bool make_room(struct http_warden *warden) {
 
 static void cut(struct http_peer *peer) {
     atomic_store(&peer->deadline, 0);
+    peer->is_cut = true;
     shutdown(peer->fd, SHUT_RDWR);
 }
 
@@ -90,20 +92,59 @@ static bool has_ended(int fd) {
     return recv(fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Reads what a client still sends that has its last answer. True when it has ended. */
+static bool throw_away(struct http_warden *warden, int fd) {
+    for (int i = 0; i < LINGER_READS; i++) {
+        const ssize_t got = recv(fd, warden->scratch, LINGER_BYTES, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+            return true;
+        if (got < 0)
+            break;
+    }
+    return false;
+}
+
 /* Cuts connections on which no more of an awaited request can come; under the lock. A client that
    ends its side after a whole request is answered: then nothing is awaited. */
 static void cut_ended(struct http_warden *warden) {
     if (++warden->tick % ENDED_TICKS != 0)
         return;
     for (struct http_peer *peer = warden->first; peer != NULL; peer = peer->next) {
-        const bool ended = atomic_load(&peer->receiving) && has_ended(peer->fd);
+        const bool ended = atomic_load(&peer->phase) != PEER_BUSY && has_ended(peer->fd);
         peer->ended_looks = ended ? peer->ended_looks + 1 : 0;
         if (peer->ended_looks == ENDED_LOOKS)
             cut(peer);
     }
 }
 
-/* Cuts late connections and lists the sleeping requests; under the lock, under which a listed
+/* The last answer on a connection that was claimed for it. */
+static void tell_late(struct http_warden *warden, const struct http_peer *peer, bool has_head) {
+    char id[REQUEST_ID_SIZE];
+    struct problem problem;
+    problem_set(&problem, PROBLEM_REQUEST_TIMEOUT, NULL,
+                "The %s of the request did not arrive within %llu ms. Send it faster%s.",
+                has_head ? "body" : "head", (unsigned long long)peer->allowed_ms,
+                has_head ? ", or less per call" : "");
+    problem.limit = (double)peer->allowed_ms;
+    request_id_choose(has_head ? peer->id : NULL, id);
+    http_direct(peer->fd, &problem, id);
+    if (!has_head) /* of a body its exchange tells */
+        metrics_count_rejection(warden->service->metrics, problem.code);
+}
+
+/* A request of which a part has come is answered when the rest is late; all else is cut, and so is
+   that a moment later. */
+static void end_late(struct http_warden *warden, struct http_peer *peer, int64_t now) {
+    int phase = atomic_load(&peer->phase);
+    if (phase != PEER_HEAD && phase != PEER_BODY) {
+        cut(peer);
+    } else if (atomic_compare_exchange_strong(&peer->phase, &phase, PEER_TOLD)) {
+        atomic_store(&peer->deadline, clock_deadline(now, SILENT_MS));
+        tell_late(warden, peer, phase == PEER_BODY);
+    }
+}
+
+/* Ends late connections and lists the sleeping requests; under the lock, under which a listed
    descriptor cannot be closed. Returns how many were listed, each with a reference. */
 static size_t look(struct http_warden *warden, int64_t now) {
     size_t count = 0;
@@ -111,6 +152,9 @@ static size_t look(struct http_warden *warden, int64_t now) {
     for (struct http_peer *peer = warden->first; peer != NULL; peer = peer->next) {
         const int64_t deadline = atomic_load(&peer->deadline);
         if (deadline != 0 && now >= deadline)
+            end_late(warden, peer, now);
+        else if (atomic_load(&peer->phase) == PEER_TOLD && !peer->is_cut &&
+                 throw_away(warden, peer->fd))
             cut(peer);
         if (peer->sleeping == NULL || !has_room)
             continue;
@@ -130,26 +174,14 @@ static void find_gone(struct http_warden *warden, size_t count) {
             warden->findings[i].event = EXCHANGE_EVENT_GONE;
 }
 
-/* Reads what a lingering client still sends. True when it has ended or may stay no longer. */
-static bool lingered_enough(struct http_warden *warden, const struct lingerer *lingerer,
-                            int64_t now) {
-    for (int i = 0; i < LINGER_READS; i++) {
-        const ssize_t got = recv(lingerer->fd, warden->scratch, LINGER_BYTES, MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-            return true;
-        if (got < 0)
-            break;
-    }
-    return now >= lingerer->until;
-}
-
 static void serve_lingerers(struct http_warden *warden, int64_t now) {
     for (size_t i = 0; i < warden->lingerer_count;) {
-        if (!lingered_enough(warden, &warden->lingerers[i], now)) {
+        const struct lingerer *lingerer = &warden->lingerers[i];
+        if (!throw_away(warden, lingerer->fd) && now < lingerer->until) {
             i++;
             continue;
         }
-        close(warden->lingerers[i].fd);
+        close(lingerer->fd);
         warden->lingerers[i] = warden->lingerers[--warden->lingerer_count];
     }
 }
@@ -227,7 +259,7 @@ struct http_peer *http_warden_add(struct http_warden *warden, int fd) {
     if (peer == NULL)
         return NULL;
     peer->fd = fd;
-    atomic_store(&peer->receiving, true);
+    atomic_store(&peer->phase, PEER_IDLE);
     pthread_mutex_lock(&warden->lock);
     peer->next = warden->first;
     if (peer->next != NULL)
@@ -247,7 +279,7 @@ static void linger(struct http_warden *warden, int fd) {
         return;
     shutdown(kept, SHUT_WR);
     warden->lingerers[warden->lingerer_count++] =
-        (struct lingerer){kept, clock_now() + LINGER_SECONDS * CLOCK_SECOND};
+        (struct lingerer){kept, clock_deadline(clock_now(), HTTP_LINGER_MS)};
 }
 
 void http_warden_remove(struct http_warden *warden, struct http_peer *peer) {
@@ -255,7 +287,7 @@ void http_warden_remove(struct http_warden *warden, struct http_peer *peer) {
     *(peer->previous != NULL ? &peer->previous->next : &warden->first) = peer->next;
     if (peer->next != NULL)
         peer->next->previous = peer->previous;
-    if (peer->may_linger)
+    if (peer->may_linger && !peer->is_cut)
         linger(warden, peer->fd);
     pthread_mutex_unlock(&warden->lock);
     free(peer);

@@ -196,25 +196,32 @@ def trickle(connection, data):
     return time.monotonic() - begin
 
 
-def test_trickled_headers_are_cut(hasty):
+def test_trickled_headers_are_refused(hasty):
     with raw.Connection(hasty.port) as connection:
-        assert trickle(connection, raw.get("/healthz", "X-Long: " + "a" * 200)) < 5
+        connection.send(b"GET /healthz HTTP/1.1\r\n")
+        assert trickle(connection, b"X-Long: " + b"a" * 200) < 9
+        assert connection.answer().status == 408
+
+
+def test_a_trickled_first_line_is_cut(hasty):
+    with raw.Connection(hasty.port) as connection:
+        assert trickle(connection, b"GET /" + b"a" * 200) < 5
         assert connection.ended()
 
 
-def test_trickled_headers_of_a_later_request_are_cut(hasty):
+def test_trickled_headers_of_a_later_request_are_refused(hasty):
     with raw.Connection(hasty.port) as connection:
         assert connection.ask(raw.get()).status == 200
         connection.send(b"GET /healthz HTTP/1.1\r\n")
-        assert trickle(connection, b"X-Long: " + b"a" * 200) < 5
-        assert connection.ended()
+        assert trickle(connection, b"X-Long: " + b"a" * 200) < 9
+        assert connection.answer().status == 408
 
 
-def test_trickled_bodies_are_cut(hasty):
+def test_trickled_bodies_are_refused(hasty):
     with raw.Connection(hasty.port) as connection:
         connection.send(raw.post(b"", length=1000))
-        assert trickle(connection, b" " * 300) < 5
-        assert connection.ended()
+        assert trickle(connection, b" " * 300) < 9
+        assert connection.answer().status == 408
     rest(hasty)
 
 
