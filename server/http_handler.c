@@ -122,11 +122,23 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
 
+/*
+ * A connection sleeps under a timeout of its own. When it goes on, libmicrohttpd 0.9.75 calls us
+ * for such a one before it reads from it, but for the others perhaps only after that: then the end
+ * of a client that has ended only its side makes it close the connection instead of answering.
+ */
+static void set_timeout(struct http_thread *thread, struct MHD_Connection *connection,
+                        bool is_own) {
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              http_idle_seconds(&thread->server->options) + (is_own ? 1 : 0));
+}
+
 /* Suspends, and only then lets others know of it. */
 static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connection *connection,
                                  struct exchange *exchange) {
     struct http_peer *peer = peer_of(connection);
     atomic_store(&peer->deadline, 0);
+    set_timeout(thread, connection, true);
     MHD_suspend_connection(connection);
     http_warden_sleep(thread->server->warden, peer, exchange);
     exchange_sleep(exchange);
@@ -187,6 +199,7 @@ static enum MHD_Result go_on(struct http_thread *thread, struct MHD_Connection *
 static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *connection,
                             struct exchange *exchange) {
     http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
+    set_timeout(thread, connection, false);
     exchange_woken(exchange);
     if (exchange->state == EXCHANGE_READY)
         return send_answer(thread, connection, exchange);
@@ -204,6 +217,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     if (exchange == NULL)
         return MHD_NO;
     *request = exchange;
+    peer_of(connection)->may_ask = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     exchange->path = url;
     exchange->escaped_path = peer_of(connection)->escaped_path;
     exchange->method_name = method;

@@ -23,6 +23,11 @@ struct http_thread {
     struct arena arena;
 };
 
+/* The library's timeout counts whole seconds. */
+static inline unsigned http_idle_seconds(const struct http_options *options) {
+    return (unsigned)((options->idle_timeout_ms + 999) / 1000);
+}
+
 struct http_server {
     struct service *service;
     struct http_options options;

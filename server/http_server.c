@@ -27,11 +27,10 @@ static struct MHD_Daemon *start_daemon(struct http_thread *thread, int listener)
     const struct http_options *options = &thread->server->options;
     const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     const size_t share = (options->connections + options->io_threads - 1) / options->io_threads;
-    const uint64_t idle_seconds = (options->idle_timeout_ms + 999) / 1000;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, http_handle, thread, MHD_OPTION_EXTERNAL_LOGGER, ignore_remark, NULL,
         MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)share,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)idle_seconds, MHD_OPTION_NOTIFY_COMPLETED,
+        MHD_OPTION_CONNECTION_TIMEOUT, http_idle_seconds(options), MHD_OPTION_NOTIFY_COMPLETED,
         http_completed, thread, MHD_OPTION_NOTIFY_CONNECTION, http_connection, thread,
         MHD_OPTION_URI_LOG_CALLBACK, http_first_line, thread, MHD_OPTION_END);
 }

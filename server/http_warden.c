@@ -23,8 +23,10 @@ enum {
 };
 #define LINGER_BYTES ((size_t)64 << 10)
 
-/* A sleeping request and why it is to be woken; ASLEEP: only if its client has gone. */
+/* A sleeping request and why it is to be woken; ASLEEP: only if its client has gone. The peer may
+   be looked at only under the lock under which it was found. */
 struct finding {
+    struct http_peer *peer;
     struct exchange *exchange;
     enum exchange_event event;
 };
@@ -159,10 +161,26 @@ static size_t look(struct http_warden *warden, int64_t now) {
         if (peer->sleeping == NULL || !has_room)
             continue;
         warden->polled[count] = (struct pollfd){.fd = peer->fd, .events = POLLRDHUP};
-        warden->findings[count++] = (struct finding){peer->sleeping, late(peer->sleeping, now)};
+        warden->findings[count++] =
+            (struct finding){peer, peer->sleeping, late(peer->sleeping, now)};
         exchange_ref(peer->sleeping);
     }
     return count;
+}
+
+/* A client that has ended its side may have closed or may still read; both look alike until
+   something is sent. So it is sent an interim answer, which every client of HTTP/1.1 has to be able
+   to ignore: from one that has closed comes a reset, and a later look sees that. Nothing else is
+   sent meanwhile, for the I/O thread ends the sleep under the lock before it answers. */
+static bool has_gone(struct http_peer *peer, int events) {
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if ((events & (POLLHUP | POLLERR)) != 0 || ((events & POLLRDHUP) != 0 && !peer->may_ask))
+        return true;
+    if ((events & POLLRDHUP) == 0 || peer->asked)
+        return false;
+    peer->asked = true;
+    const size_t length = sizeof interim - 1;
+    return send(peer->fd, interim, length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)length;
 }
 
 static void find_gone(struct http_warden *warden, size_t count) {
@@ -170,7 +188,7 @@ static void find_gone(struct http_warden *warden, size_t count) {
         poll(warden->polled, (nfds_t)count, 0) <= 0)
         return;
     for (size_t i = 0; i < count; i++)
-        if ((warden->polled[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
+        if (has_gone(warden->findings[i].peer, warden->polled[i].revents))
             warden->findings[i].event = EXCHANGE_EVENT_GONE;
 }
 
@@ -299,6 +317,7 @@ void http_warden_sleep(struct http_warden *warden, struct http_peer *peer,
     warden->sleepers += (exchange != NULL);
     warden->sleepers -= (peer->sleeping != NULL);
     peer->sleeping = exchange;
+    peer->asked = false;
     pthread_mutex_unlock(&warden->lock);
 }
 

@@ -42,6 +42,7 @@ struct http_peer {
     int fd;
     bool escaped_path;             /* the current request's path has percent signs */
     bool may_linger;               /* the client may still be sending when it is closed */
+    bool may_ask;                  /* the current request is HTTP/1.1: see http_warden.c */
     uint64_t allowed_ms;           /* what the deadline was made from; for the warden's sentence */
     char id[REQUEST_ID_SIZE];      /* of the request whose body is awaited */
     int64_t head_began;            /* when the current request's first line was there */
@@ -50,6 +51,7 @@ struct http_peer {
     unsigned ended_looks;          /* the warden's: looks at which the client had sent its end */
     struct exchange *sleeping;     /* under the warden's lock */
     bool is_cut;                   /* the warden's: it takes no more bytes, so it cannot linger */
+    bool asked; /* the warden's: this sleep's client was sent an interim answer */
     struct http_peer *next, *previous;
 };
 

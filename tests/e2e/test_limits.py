@@ -85,6 +85,38 @@ def test_a_client_that_leaves_stops_its_call(how, busy):
     rest(busy)
 
 
+def final(connection):
+    """The interim answers before the answer, and it."""
+    interim = []
+    while (answer := connection.answer()) is not None and answer.status < 200:
+        interim.append(answer.status)
+    return interim, answer
+
+
+@pytest.mark.parametrize("place", ("computing", "waiting"))
+def test_a_client_that_ends_only_its_side_is_answered(place, busy):
+    """Beside a connection that is idle or waits: one alone is treated with more patience."""
+    with raw.Connection(busy.port, 60) as first, raw.Connection(busy.port, 60) as connection:
+        if place == "waiting":
+            first.send(slow(12288, timeout_ms=1500))
+            raw.until(lambda: raw.samples(busy.client)["attention_in_flight_bytes"] > 0)
+        connection.send(slow(2048))
+        connection.socket.shutdown(socket.SHUT_WR)
+        interim, answer = final(connection)
+        assert (answer.status, set(interim)) == (200, {100})
+        assert connection.ended()
+    rest(busy)
+
+
+def test_a_client_of_http_1_0_cannot_be_asked(busy):
+    before = raw.samples(busy.client).get(GONE, 0)
+    with raw.Connection(busy.port, 60) as connection:
+        connection.send(slow(12288).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        connection.socket.shutdown(socket.SHUT_WR)
+        raw.until(lambda: raw.samples(busy.client).get(GONE, 0) == before + 1, 5)
+    rest(busy)
+
+
 def test_short_calls_pass_a_long_one(busy):
     with raw.Connection(busy.port, 60) as long, raw.Connection(busy.port, 60) as short:
         long.send(slow(timeout_ms=4000))
