@@ -5,6 +5,7 @@
  */
 #include "core/executor.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,10 +13,12 @@
 #include "core/convert.h"
 #include "core/executor_internal.h"
 
-/* A worker's workspace, cut up. `o`, `m`, `l` are reals of the kernel; `tile` is M x key_tile
- * reals. */
+/* A worker's workspace, cut up. `o` and `tile` (M x key_tile) are reals of the kernel, the others
+ * have one element per row. */
 struct workspace {
-    void *o, *m, *l, *tile, *kernel;
+    void *o, *tile, *kernel;
+    double *m, *l, *unit;
+    bool *wide;
 };
 
 /* One task in progress. */
@@ -41,8 +44,9 @@ size_t attn_task_workspace_bytes(const struct attn_call *call, const struct attn
     size_t M;
     size_t total = 0;
     if (attn_mul_size(attn_call_group(call), grid->row_tile, &M) &&
-        add_area(M, call->Dv, real, &total) && add_area(M, 1, real, &total) &&
-        add_area(M, 1, real, &total) && add_area(M, grid->key_tile, real, &total) &&
+        add_area(M, call->Dv, real, &total) && add_area(M, grid->key_tile, real, &total) &&
+        add_area(M, 1, sizeof(double), &total) && add_area(M, 1, sizeof(double), &total) &&
+        add_area(M, 1, sizeof(double), &total) && add_area(M, 1, sizeof(bool), &total) &&
         attn_add_size(total, kernel->workspace(kernel, call, grid), &total))
         return total;
     return SIZE_MAX;
@@ -62,9 +66,11 @@ static void divide_workspace(struct running *run, void *workspace) {
     const size_t M = run->group * run->plan->grid.row_tile;
     char *cursor = workspace;
     run->at.o = take(&cursor, M, call->Dv, real);
-    run->at.m = take(&cursor, M, 1, real);
-    run->at.l = take(&cursor, M, 1, real);
     run->at.tile = take(&cursor, M, run->plan->grid.key_tile, real);
+    run->at.m = take(&cursor, M, 1, sizeof(double));
+    run->at.l = take(&cursor, M, 1, sizeof(double));
+    run->at.unit = take(&cursor, M, 1, sizeof(double));
+    run->at.wide = take(&cursor, M, 1, sizeof(bool));
     run->at.kernel = cursor;
 }
 
@@ -78,10 +84,6 @@ static void locate(struct running *run, size_t index) {
     run->task.hkv = head % run->call->Hkv;
     run->task.row = row_tile * plan->grid.row_tile;
     run->task.rows = attn_min_size(plan->grid.row_tile, run->call->Tq - run->task.row);
-}
-
-static double real_at(const struct running *run, const void *reals, size_t index) {
-    return run->wide ? ((const double *)reals)[index] : (double)((const float *)reals)[index];
 }
 
 static void set_real(const struct running *run, void *reals, size_t index, double value) {
@@ -112,6 +114,21 @@ static bool scale_row(const struct running *run, size_t m, double factor) {
     return finite;
 }
 
+/* The same for a row whose sums no real could hold. It averages values that reals do hold, so what
+ * rounding takes beyond the largest real is that real. */
+static bool scale_large_row(const struct running *run, size_t m, double factor) {
+    const size_t Dv = run->call->Dv;
+    for (size_t d = 0; d < Dv; d++) {
+        double *wide = (double *)run->at.o + m * Dv + d;
+        float *narrow = (float *)run->at.o + m * Dv + d;
+        if (run->wide && isfinite(*wide))
+            *wide = fmax(fmin(*wide * factor, DBL_MAX), -DBL_MAX);
+        else if (!run->wide && isfinite(*narrow))
+            *narrow = fmaxf(fminf(*narrow * (float)factor, FLT_MAX), -FLT_MAX);
+    }
+    return scale_row(run, m, 1.0);
+}
+
 /* A finite value as a real would hold it; one beyond a float's range stays, for it only compares.
  */
 static double nearest_real(const struct running *run, double value) {
@@ -125,15 +142,14 @@ static double nearest_real(const struct running *run, double value) {
  * m can be the sink itself. Returns the factor that the output row still needs.
  */
 static double join_sink(const struct running *run, size_t row, double given) {
-    const double m = real_at(run, run->at.m, row);
-    const double l = real_at(run, run->at.l, row);
+    const double m = run->at.m[row];
     if (given == -INFINITY)
         return 1.0;
     const double sink = nearest_real(run, given);
     const double base = sink > m ? sink : m;
     const double rebase = exp(m - base);
-    set_real(run, run->at.m, row, base);
-    set_real(run, run->at.l, row, l * rebase + exp(sink - base));
+    run->at.m[row] = base;
+    run->at.l[row] = run->at.l[row] * rebase + exp(sink - base);
     return rebase;
 }
 
@@ -144,10 +160,13 @@ static void normalise(const struct running *run) {
     bool finite = true;
     for (size_t row = 0; row < M; row++) {
         const size_t h = run->task.hkv * run->group + row / run->task.rows;
-        empty += real_at(run, run->at.m, row) == -INFINITY;
+        empty += run->at.m[row] == -INFINITY;
         const double factor = run->call->sink ? join_sink(run, row, run->call->sink[h]) : 1.0;
-        const double l = real_at(run, run->at.l, row);
-        finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l) && isfinite(l);
+        const double l = run->at.l[row];
+        if (run->at.unit[row] != 1.0)
+            finite &= scale_large_row(run, row, factor * run->at.unit[row] / l);
+        else
+            finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l) && isfinite(l);
     }
     if (!finite)
         atomic_store_explicit(&run->result->non_finite, true, memory_order_relaxed);
@@ -189,8 +208,8 @@ static void store_lse(const struct running *run) {
     for (size_t row = 0; row < run->group * task->rows; row++) {
         const size_t h = task->hkv * run->group + row / task->rows;
         const size_t t = task->row + row % task->rows;
-        const double m = real_at(run, run->at.m, row);
-        const double l = real_at(run, run->at.l, row);
+        const double m = run->at.m[row];
+        const double l = run->at.l[row];
         const double value = m == -INFINITY ? -INFINITY : m + log(l);
         const size_t at = (task->b * run->call->Hq + h) * run->call->Tq + t;
         attn_store_double(lse->dtype, (char *)lse->data + element * at, 1, 1, &value);
@@ -281,6 +300,7 @@ static void map(const struct running *run, enum attn_result_name name, enum attn
                                                .keys = attn_min_size(tile, call->Tk - key),
                                                .m = run->at.m,
                                                .l = run->at.l,
+                                               .wide = run->at.wide,
                                                .out = run->at.tile};
         if (stage >= ATTN_STAGE_MASKED && is_hidden(run, &block))
             fill_hidden(run, &block);
@@ -291,7 +311,7 @@ static void map(const struct running *run, enum attn_result_name name, enum attn
 }
 
 static void attend(const struct running *run) {
-    struct attn_partial partial = {run->at.o, run->at.m, run->at.l, 0};
+    struct attn_partial partial = {run->at.o, run->at.m, run->at.l, run->at.unit, run->at.wide, 0};
     run->plan->kernel->attend(&run->task, run->at.kernel, &partial);
     if (atomic_load_explicit(run->task.cancelled, memory_order_relaxed))
         return;

@@ -16,6 +16,7 @@
 #include "core/checked.h"
 #include "core/convert.h"
 #include "core/kernels/rowops.h"
+#include "core/kernels/wide.h"
 
 /* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. */
 enum { SCORE_ROWS = 256, KEY_TILE = 256 };
@@ -27,7 +28,7 @@ enum { SLICE_ROWS = 64, SLICE_KEYS = 64, MAX_PIECES = SCORE_ROWS / SLICE_ROWS };
 /* Rows that the online softmax takes at a time. */
 enum { SOFTEN_ROWS = 16 };
 
-/* What a walk over the key blocks does with V; blas_tiles.h's attend says when. */
+/* What a walk over the key blocks does with V; blas_tiles_attend.h says when. */
 enum pass {
     PASS_PLAIN,      /* takes it as it is */
     PASS_CLEANED,    /* takes elements that are not finite as 0 */
@@ -36,7 +37,7 @@ enum pass {
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct workspace_areas {
-    size_t q, s, panel, addend, bits, scratch;
+    size_t q, s, panel, addend, row, bits, scratch;
 };
 
 void attn_kernel_blas_start(void) {
@@ -73,22 +74,54 @@ static struct workspace_areas workspace_areas(const struct attn_call *call,
         .s = area_bytes(M, keys, real),
         .panel = area_bytes(keys, attn_max_size(call->D, call->Dv), real),
         .addend = area_bytes(keys, 1, real),
+        .row = area_bytes(M, 1, real),
         .bits = area_bytes(rows, attn_mask_row_words(keys), sizeof(uint64_t)),
         .scratch =
             area_bytes(attn_mask_scratch_words(&call->mask, rows, keys), 1, sizeof(uint64_t))};
 }
 
-static size_t workspace(const struct attn_kernel *kernel, const struct attn_call *call,
-                        const struct attn_grid *tiles) {
-    (void)kernel;
-    const size_t real = call->precision == ATTN_PRECISION_FLOAT64 ? sizeof(double) : sizeof(float);
+static size_t tiles_bytes(const struct attn_call *call, const struct attn_grid *tiles,
+                          size_t real) {
     const struct workspace_areas areas = workspace_areas(call, tiles, real);
-    const size_t parts[] = {areas.q, areas.s, areas.panel, areas.addend, areas.bits, areas.scratch};
+    const size_t parts[] = {areas.q,   areas.s,   areas.panel, areas.addend, areas.row,
+                            areas.row, areas.row, areas.bits,  areas.scratch};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))
             return SIZE_MAX;
     return total;
+}
+
+/* The tiles in which rows are done again in double; they fit where those in float lie, but for
+ * heads so wide that a tile has a row or a key. */
+static struct attn_grid wide_grid(const struct attn_grid *tiles) {
+    return (struct attn_grid){.row_tile = attn_max_size(tiles->row_tile / 2, 1),
+                              .key_tile = attn_max_size(tiles->key_tile / 2, 1)};
+}
+
+/* The output of such rows. */
+static size_t wide_output_bytes(const struct attn_call *call, const struct attn_grid *wide) {
+    size_t rows;
+    return attn_mul_size(attn_call_group(call), wide->row_tile, &rows)
+               ? area_bytes(rows, call->Dv, sizeof(double))
+               : SIZE_MAX;
+}
+
+size_t attn_wide_workspace(const struct attn_call *call, const struct attn_grid *tiles) {
+    const struct attn_grid wide = wide_grid(tiles);
+    size_t total;
+    return attn_add_size(tiles_bytes(call, &wide, sizeof(double)), wide_output_bytes(call, &wide),
+                         &total)
+               ? total
+               : SIZE_MAX;
+}
+
+static size_t workspace(const struct attn_kernel *kernel, const struct attn_call *call,
+                        const struct attn_grid *tiles) {
+    (void)kernel;
+    if (call->precision == ATTN_PRECISION_FLOAT64)
+        return tiles_bytes(call, tiles, sizeof(double));
+    return attn_max_size(attn_wide_workspace(call, tiles), tiles_bytes(call, tiles, sizeof(float)));
 }
 
 static void *take_area(char **cursor, size_t bytes) {
@@ -242,9 +275,11 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define GEMM cblas_sgemm
 #define LOAD attn_load_float
 #define REAL_DTYPE ATTN_FLOAT32
+#define WIDENS true
 #define REAL_MIN FLT_MIN
 #define REAL_MAX FLT_MAX
 #include "core/kernels/blas_tiles.h"
+#include "core/kernels/blas_tiles_attend.h"
 
 #define REAL double
 #define SUFFIX _double
@@ -252,23 +287,31 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define GEMM cblas_dgemm
 #define LOAD attn_load_double
 #define REAL_DTYPE ATTN_FLOAT64
+#define WIDENS false
 #define REAL_MIN DBL_MIN
 #define REAL_MAX DBL_MAX
 #include "core/kernels/blas_tiles.h"
+#include "core/kernels/blas_tiles_attend.h"
+
+#include "core/kernels/blas_wide.h"
 
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
-    if (task->call->precision == ATTN_PRECISION_FLOAT64)
+    if (task->call->precision == ATTN_PRECISION_FLOAT64) {
         attend_double(task, memory, partial);
-    else
+    } else {
         attend_float(task, memory, partial);
+        attn_wide_attend(task, memory, partial);
+    }
 }
 
 static void scores(const struct attn_task *task, void *memory,
                    const struct attn_score_block *block) {
-    if (task->call->precision == ATTN_PRECISION_FLOAT64)
+    if (task->call->precision == ATTN_PRECISION_FLOAT64) {
         scores_double(task, memory, block);
-    else
+    } else {
         scores_float(task, memory, block);
+        attn_wide_scores(task, memory, block);
+    }
 }
 
 const struct attn_kernel attn_kernel_blas = {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Online-softmax tiles for one real type; included by blas.c with
- *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE, and
- *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number.
+ * Tiles and their scores for one real type, and the maps made of them; included by blas.c with
+ *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE,
+ *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number, and
+ *   WIDENS, whether rows with scores that are not finite are done again in a wider type.
+ * blas_tiles_attend.h, which takes these definitions back, comes after it.
  *
- * Per key block (Milakov & Gimelshein 2018, Dao et al. 2022):
  *   S = Q K^T                      [M][keys], one product for all heads of the group
- *   S -> softcap, bias, ALiBi, hidden := -inf
- *   m' = max(m, max S)             a row that is still -inf takes base 0
- *   P = exp(S - m'), l = l exp(m - m') + sum P, O = O exp(m - m') + P V
+ *   S -> softcap, ALiBi, bias, hidden := -inf
  */
 #define F(name) BLAS_PASTE(name, SUFFIX)
 
@@ -18,12 +17,15 @@ struct F(tiles) {
     const struct attn_rowops *ops;
     size_t M, G;
     REAL *q;        /* [M][D], scaled or not */
+    REAL q_largest; /* magnitude in it */
     REAL *s;        /* [M][key_tile] */
     REAL *panel;    /* [key_tile][max(D, Dv)] a widened or cleaned block of k or v */
     REAL *addend;   /* [key_tile] one row of bias */
+    REAL *m, *l;    /* [M] running maximum and sum */
+    REAL *fit;      /* [M] what weights are multiplied by before they meet V; see fit_overflows */
     uint64_t *bits; /* [row_tile][words of key_tile] */
     uint64_t *scratch;
-    REAL *o, *m, *l; /* the partial's; NULL in scores */
+    REAL *o; /* [M][Dv]; NULL in scores */
 };
 
 /* A block of k or v as a BLAS operand. */
@@ -43,13 +45,28 @@ static struct F(tiles) F(tiles_open)(const struct attn_task *task, void *memory)
     tiles.s = take_area(&cursor, areas.s);
     tiles.panel = take_area(&cursor, areas.panel);
     tiles.addend = take_area(&cursor, areas.addend);
+    tiles.m = take_area(&cursor, areas.row);
+    tiles.l = take_area(&cursor, areas.row);
+    tiles.fit = take_area(&cursor, areas.row);
     tiles.bits = take_area(&cursor, areas.bits);
     tiles.scratch = take_area(&cursor, areas.scratch);
     return tiles;
 }
 
+/* row := row * scale. The product may fit a real where the scale alone does not. */
+static void F(scale_query)(const struct F(tiles) * tiles, REAL *row, double scale) {
+    const size_t D = tiles->task->call->D;
+    const double magnitude = fabs(scale);
+    if (scale == 0 || ((double)REAL_MIN <= magnitude && magnitude <= (double)REAL_MAX)) {
+        tiles->ops->ROWOPS.scale(row, D, (REAL)scale);
+        return;
+    }
+    for (size_t d = 0; d < D; d++)
+        row[d] = (REAL)((double)row[d] * scale);
+}
+
 /* Packs the group's query rows, multiplied by `scale`. */
-static void F(pack_queries)(struct F(tiles) * tiles, REAL scale) {
+static void F(pack_queries)(struct F(tiles) * tiles, double scale) {
     const struct attn_task *task = tiles->task;
     const struct attn_operand *q = &task->call->q;
     const size_t D = task->call->D;
@@ -58,8 +75,9 @@ static void F(pack_queries)(struct F(tiles) * tiles, REAL scale) {
         const void *from = operand_row(q, task->b, h, task->row + row % task->rows);
         LOAD(q->dtype, from, q->sd, D, tiles->q + row * D);
         if (scale != 1)
-            tiles->ops->ROWOPS.scale(tiles->q + row * D, D, scale);
+            F(scale_query)(tiles, tiles->q + row * D, scale);
     }
+    tiles->q_largest = tiles->ops->ROWOPS.magnitude(tiles->q, tiles->M * D);
 }
 
 /* Rows [key, key + keys) of k or v: in place where BLAS can read them, else widened. */
@@ -76,6 +94,32 @@ static struct F(block)
     return (struct F(block)){tiles->panel, (int)attn_max_size(width, 1)};
 }
 
+/*
+ * A float that is not finite may stand for a score that is one in double, so the row has to be done
+ * in double: it is told by NaN, which nothing but a mask takes away. -inf would seem hidden.
+ */
+static void F(mark_lost)(REAL *s, size_t n) {
+    for (size_t e = 0; e < n; e++)
+        s[e] = isfinite(s[e]) ? s[e] : (REAL)NAN;
+}
+
+/* Whether a product of the piece, or a part of its sum, may exceed the reals: told from the largest
+ * elements of q and k, or from the products themselves where those are fewer. */
+static bool F(may_overflow)(const struct F(tiles) * tiles, const struct piece *piece,
+                            struct F(block) k) {
+    const size_t D = tiles->task->call->D;
+    REAL largest = 0;
+    if (piece->rows < D)
+        return isinf(tiles->ops->ROWOPS.magnitude(tiles->s, piece->rows * piece->keys));
+    if ((size_t)k.stride == D)
+        largest = tiles->ops->ROWOPS.magnitude(k.data, piece->keys * D);
+    for (size_t j = 0; j < piece->keys && (size_t)k.stride != D; j++) {
+        const REAL one = tiles->ops->ROWOPS.magnitude(k.data + j * (size_t)k.stride, D);
+        largest = one > largest ? one : largest;
+    }
+    return (double)D * (double)largest * (double)tiles->q_largest > (double)REAL_MAX / 2;
+}
+
 /* S = Q K^T for a piece; rows of S are `keys` apart. */
 static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
     const size_t D = tiles->task->call->D;
@@ -87,6 +131,8 @@ static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *
         F(load_block)(tiles, &tiles->task->call->k, D, piece->key, piece->keys);
     GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)piece->rows, (int)piece->keys, (int)D, 1,
          tiles->q + piece->row * D, (int)D, k.data, k.stride, 0, tiles->s, (int)piece->keys);
+    if (WIDENS && F(may_overflow)(tiles, piece, k))
+        F(mark_lost)(tiles->s, piece->rows * piece->keys);
 }
 
 static void F(add_bias)(const struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
@@ -95,7 +141,11 @@ static void F(add_bias)(const struct F(tiles) * tiles, size_t h, size_t t, size_
     const ptrdiff_t at = attn_tensor_offset(bias, tiles->task->b, h, t, key);
     const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
     LOAD(bias->dtype, from, bias->stride[3], keys, tiles->addend);
-    tiles->ops->ROWOPS.add_bias(s, tiles->addend, keys);
+    const double *exact = (const void *)from;
+    for (size_t j = 0; j < keys && WIDENS && bias->dtype == ATTN_FLOAT64; j++)
+        if (isinf(tiles->addend[j]) && isfinite(exact[(ptrdiff_t)j * bias->stride[3]]))
+            tiles->addend[j] = (REAL)NAN; /* lost */
+    tiles->ops->ROWOPS.add_bias(s, tiles->addend, keys, WIDENS ? (REAL)NAN : -(REAL)INFINITY);
 }
 
 /* s[j] += -slope |i - j|, i the query's absolute position. */
@@ -107,6 +157,8 @@ static void F(add_alibi)(const struct F(tiles) * tiles, size_t h, size_t t, size
         (double)t + (double)attn_call_q_offset(call, tiles->task->b) - (double)key;
     for (size_t j = 0; j < keys; j++)
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
+    if (WIDENS && !tiles->ops->ROWOPS.all_finite(s, keys))
+        F(mark_lost)(s, keys);
 }
 
 /* Hides what the mask of head g hides in its rows of a piece. */
@@ -138,162 +190,14 @@ static void F(finish_scores)(const struct F(tiles) * tiles, enum attn_stage stag
             tiles->ops->ROWOPS.softcap(s, piece->keys, cap);
         if (stage == ATTN_STAGE_CAPPED)
             continue;
+        if (call->alibi != NULL) /* before the bias, whose -inf is no loss */
+            F(add_alibi)(tiles, h, t, piece->key, piece->keys, s);
         if (biased)
             F(add_bias)(tiles, h, t, piece->key, piece->keys, s);
-        if (call->alibi != NULL)
-            F(add_alibi)(tiles, h, t, piece->key, piece->keys, s);
     }
     const bool hides = piece->class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED;
     for (size_t g = 0; g < tiles->G && hides; g++)
         F(mask_head)(tiles, piece, g);
-}
-
-/* One step of the online softmax for rows [from, from + rows) of a piece; S becomes P. Their
- * exp(m - m') are one call of exp, and few enough rows that S stays in the first cache between the
- * two passes. */
-static void F(soften_rows)(const struct F(tiles) * tiles, const struct piece *piece, size_t from,
-                           size_t rows) {
-    const struct attn_rowops *ops = tiles->ops;
-    const size_t Dv = tiles->task->call->Dv;
-    const size_t keys = piece->keys;
-    REAL shrink[SOFTEN_ROWS];
-    REAL *s = tiles->s + from * keys;
-    REAL *m = tiles->m + piece->row + from, *l = tiles->l + piece->row + from;
-    REAL *o = tiles->o + (piece->row + from) * Dv;
-    for (size_t r = 0; r < rows; r++) {
-        const REAL old = m[r];
-        m[r] = ops->ROWOPS.max(s + r * keys, keys, old);
-        shrink[r] = m[r] == old ? 0 : old - m[r];
-    }
-    ops->ROWOPS.exp_sum(shrink, rows, 0);
-    for (size_t r = 0; r < rows; r++) {
-        const REAL base = m[r] == -(REAL)INFINITY ? 0 : m[r];
-        const REAL sum = ops->ROWOPS.exp_sum(s + r * keys, keys, base);
-        if (shrink[r] != 1 && l[r] != 0)
-            ops->ROWOPS.scale(o + r * Dv, Dv, shrink[r]);
-        l[r] = l[r] * shrink[r] + sum;
-    }
-}
-
-static void F(soften)(const struct F(tiles) * tiles, const struct piece *piece) {
-    for (size_t from = 0; from < piece->rows; from += SOFTEN_ROWS)
-        F(soften_rows)(tiles, piece, from, attn_min_size(SOFTEN_ROWS, piece->rows - from));
-}
-
-/* O += P V for the piece's rows of v. */
-static void F(add_product)(const struct F(tiles) * tiles, const struct piece *piece,
-                           struct F(block) v) {
-    const size_t Dv = tiles->task->call->Dv;
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)piece->rows, (int)Dv, (int)piece->keys, 1,
-         tiles->s, (int)piece->keys, v.data, v.stride, 1, tiles->o + piece->row * Dv, (int)Dv);
-}
-
-/* v with 0 in place of the elements that are not finite, which a weight of 0 would make NaN. */
-static struct F(block) F(cleaned)(const struct F(tiles) * tiles, struct F(block) v, size_t keys) {
-    const size_t Dv = tiles->task->call->Dv;
-    for (size_t j = 0; j < keys; j++)
-        for (size_t d = 0; d < Dv; d++) {
-            const REAL value = v.data[j * (size_t)v.stride + d];
-            tiles->panel[j * Dv + d] = isfinite(value) ? value : 0;
-        }
-    return (struct F(block)){tiles->panel, (int)Dv};
-}
-
-/* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
-static void F(add_non_finite_row)(const struct F(tiles) * tiles, const struct piece *piece,
-                                  size_t j, const REAL *v) {
-    const size_t Dv = tiles->task->call->Dv;
-    for (size_t r = 0; r < piece->rows; r++) {
-        const REAL p = tiles->s[r * piece->keys + j];
-        for (size_t d = 0; d < Dv && p != 0; d++)
-            if (!isfinite(v[d]))
-                tiles->o[(piece->row + r) * Dv + d] += p * v[d];
-    }
-}
-
-/* The weights are those against the final maximum: one that ends as 0 adds nothing. */
-static void F(add_non_finite)(const struct F(tiles) * tiles, const struct piece *piece,
-                              struct F(block) v) {
-    const size_t Dv = tiles->task->call->Dv;
-    for (size_t r = 0; r < piece->rows; r++) {
-        const REAL m = tiles->m[piece->row + r];
-        tiles->ops->ROWOPS.exp_sum(tiles->s + r * piece->keys, piece->keys,
-                                   m == -(REAL)INFINITY ? 0 : m);
-    }
-    for (size_t j = 0; j < piece->keys; j++) {
-        const REAL *row = v.data + j * (size_t)v.stride;
-        if (!tiles->ops->ROWOPS.all_finite(row, Dv))
-            F(add_non_finite_row)(tiles, piece, j, row);
-    }
-}
-
-/* What a piece whose scores stand in S adds to the output. */
-static void F(add_values)(const struct F(tiles) * tiles, enum pass pass,
-                          const struct piece *piece) {
-    const struct attn_call *call = tiles->task->call;
-    if (pass != PASS_NON_FINITE)
-        F(soften)(tiles, piece);
-    if (call->Dv == 0)
-        return;
-    const struct F(block) v = F(load_block)(tiles, &call->v, call->Dv, piece->key, piece->keys);
-    if (pass == PASS_NON_FINITE)
-        F(add_non_finite)(tiles, piece, v);
-    else
-        F(add_product)(tiles, piece, pass == PASS_CLEANED ? F(cleaned)(tiles, v, piece->keys) : v);
-}
-
-/* All key blocks of the task. Returns the scores computed. */
-static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
-    const struct attn_task *task = tiles->task;
-    const size_t tile = task->grid.key_tile;
-    uint64_t computed = 0;
-    size_t begin, end;
-    group_key_range(task, &begin, &end);
-    for (size_t key = begin - begin % tile; key < end; key += tile) {
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
-            break;
-        const size_t first = attn_max_size(key, begin);
-        struct piece pieces[MAX_PIECES];
-        const size_t count = cut_block(task, first, attn_min_size(key + tile, end) - first, pieces);
-        for (size_t n = 0; n < count; n++) {
-            F(multiply_keys)(tiles, &pieces[n]);
-            F(finish_scores)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
-            F(add_values)(tiles, pass, &pieces[n]);
-            computed += (uint64_t)pieces[n].rows * pieces[n].keys;
-        }
-    }
-    return computed;
-}
-
-static void F(clear)(struct F(tiles) * tiles) {
-    memset(tiles->o, 0, tiles->M * tiles->task->call->Dv * sizeof(REAL));
-    for (size_t row = 0; row < tiles->M; row++) {
-        tiles->m[row] = -(REAL)INFINITY;
-        tiles->l[row] = 0;
-    }
-}
-
-/*
- * V is not searched for NaN and infinities beforehand. They show in the output, and only then is
- * the task done again, without them and then with them alone: elements that they do not concern
- * get the same bits as ever.
- */
-static void F(attend)(const struct attn_task *task, void *memory, struct attn_partial *partial) {
-    struct F(tiles) tiles = F(tiles_open)(task, memory);
-    tiles.o = partial->o;
-    tiles.m = partial->m;
-    tiles.l = partial->l;
-    F(pack_queries)(&tiles, (REAL)task->call->scale);
-    F(clear)(&tiles);
-    partial->computed = F(walk_keys)(&tiles, PASS_PLAIN);
-    if (!tiles.ops->ROWOPS.all_finite(tiles.o, tiles.M * task->call->Dv)) {
-        F(clear)(&tiles);
-        F(walk_keys)(&tiles, PASS_CLEANED);
-        F(walk_keys)(&tiles, PASS_NON_FINITE);
-    }
-    for (size_t row = 0; row < tiles.M; row++)
-        if (isnan(tiles.l[row]))
-            tiles.m[row] = (REAL)NAN;
 }
 
 /* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
@@ -311,12 +215,11 @@ static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_
                          const struct piece *piece) {
     F(multiply_keys)(tiles, piece);
     F(finish_scores)(tiles, block->stage, piece);
-    const REAL *const m = block->m, *const l = block->l;
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
         REAL *s = tiles->s + r * piece->keys;
         if (block->stage == ATTN_STAGE_WEIGHTS) {
-            F(weigh_row)(tiles, s, piece->keys, m[row], l[row]);
+            F(weigh_row)(tiles, s, piece->keys, (REAL)block->m[row], (REAL)block->l[row]);
         }
         memcpy((REAL *)block->out + row * block->keys + (piece->key - block->key), s,
                piece->keys * sizeof *s);
@@ -331,7 +234,7 @@ static void F(scores)(const struct attn_task *task, void *memory,
     struct piece pieces[MAX_PIECES] = {
         {.rows = tiles.M, .key = block->key, .keys = block->keys, .class = ATTN_TILE_FULL}};
     size_t count = 1;
-    F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : (REAL)task->call->scale);
+    F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
     if (block->stage >= ATTN_STAGE_MASKED) {
         const REAL hidden = block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;
         for (size_t n = 0; n < tiles.M * block->keys; n++)
@@ -345,13 +248,3 @@ static void F(scores)(const struct attn_task *task, void *memory,
     for (size_t n = 0; n < count; n++)
         F(map_piece)(&tiles, block, &pieces[n]);
 }
-
-#undef F
-#undef REAL
-#undef SUFFIX
-#undef ROWOPS
-#undef GEMM
-#undef LOAD
-#undef REAL_DTYPE
-#undef REAL_MIN
-#undef REAL_MAX

@@ -17,13 +17,26 @@ struct F(finish) {
     size_t stride;
 };
 
+/*
+ * A float that is not finite may stand for a score that is one in double, so its row has to be done
+ * in double: it is told by NaN, which nothing but a mask takes away. -inf would seem hidden.
+ */
+static void F(mark_lost)(REAL *s, size_t n) {
+    for (size_t e = 0; e < n; e++)
+        s[e] = isfinite(s[e]) ? s[e] : (REAL)NAN;
+}
+
 static void F(add_bias)(const struct F(finish) * finish, size_t h, size_t t,
                         const struct attn_piece *piece, REAL *s) {
     const struct attn_tensor *bias = &finish->task->call->bias;
     const ptrdiff_t at = attn_tensor_offset(bias, finish->task->b, h, t, piece->key);
     const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
     LOAD(bias->dtype, from, bias->stride[3], piece->keys, finish->addend);
-    finish->ops->ROWOPS.add_bias(s, finish->addend, piece->keys);
+    const double *exact = (const void *)from;
+    for (size_t j = 0; j < piece->keys && bias->dtype == ATTN_FLOAT64; j++)
+        if (isinf(finish->addend[j]) && isfinite(exact[(ptrdiff_t)j * bias->stride[3]]))
+            finish->addend[j] = (REAL)NAN; /* lost */
+    finish->ops->ROWOPS.add_bias(s, finish->addend, piece->keys, (REAL)NAN);
 }
 
 /* s[j] += -slope |i - j|, i the query's absolute position. */
@@ -35,6 +48,7 @@ static void F(add_alibi)(const struct F(finish) * finish, size_t h, size_t t,
         (double)t + (double)attn_call_q_offset(call, finish->task->b) - (double)piece->key;
     for (size_t j = 0; j < piece->keys; j++)
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
+    F(mark_lost)(s, piece->keys);
 }
 
 static void F(hide)(const struct F(finish) * finish, const struct attn_piece *piece) {
@@ -66,10 +80,10 @@ static void F(finish_row)(const struct F(finish) * finish, enum attn_stage stage
                                     (REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX));
     if (stage == ATTN_STAGE_CAPPED)
         return;
+    if (call->alibi != NULL) /* before the bias, whose -inf is no loss */
+        F(add_alibi)(finish, h, t, piece, s);
     if (!attn_tensor_is_none(&call->bias))
         F(add_bias)(finish, h, t, piece, s);
-    if (call->alibi != NULL)
-        F(add_alibi)(finish, h, t, piece, s);
 }
 
 /* From products to the scores of `stage`, up to MASKED. */

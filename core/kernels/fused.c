@@ -15,14 +15,14 @@
 #include "core/checked.h"
 #include "core/kernels/fused_pack.h"
 #include "core/kernels/fused_strips.h"
+#include "core/kernels/wide.h"
 
 enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
 
 static void add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
                       const struct attn_fused_block *block, size_t first) {
     float shrink[ATTN_FUSED_ROWS_MOST] = {0};
-    const size_t D = strips->task->call->D;
-    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block->k + first * D);
+    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block, first);
     attn_strips_soften(strips, piece, shrink);
     if (strips->width > 0)
         strips->set->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
@@ -48,7 +48,7 @@ static void add_non_finite(const struct attn_strips *strips, const struct attn_p
                            const struct attn_fused_block *block, size_t first) {
     const struct attn_task *task = strips->task;
     const size_t Dv = task->call->Dv;
-    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block->k + first * task->call->D);
+    attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block, first);
     for (size_t r = 0; r < piece->rows; r++) {
         const float m = strips->m[piece->row + r];
         strips->ops->f.exp_sum(strips->s + r * STRIDE, piece->keys, m == -INFINITY ? 0 : m);
@@ -113,21 +113,50 @@ static void clear(const struct attn_strips *strips) {
     }
 }
 
+/*
+ * Before it is divided by l, a row's sum of values may be too large for a float though the average
+ * is not. The weights of such rows are to be multiplied by a power of two, which changes no other
+ * bit: no sum over Tk keys then exceeds half of the largest float. True when there are any.
+ */
+static bool fit_overflows(const struct attn_strips *strips) {
+    const size_t Dv = strips->task->call->Dv;
+    bool any = false;
+    for (size_t row = 0; row < strips->M; row++)
+        if (!isnan(strips->l[row]) &&
+            !strips->ops->f.all_finite(strips->o + row * strips->width, Dv)) {
+            strips->fit[row] = ldexpf(1, -2 - ilogb((double)strips->task->call->Tk));
+            any = true;
+        }
+    return any;
+}
+
+static void give(const struct attn_strips *strips, struct attn_partial *partial) {
+    const size_t Dv = strips->task->call->Dv;
+    for (size_t row = 0; row < strips->M; row++) {
+        memcpy((float *)partial->o + row * Dv, strips->o + row * strips->width, Dv * sizeof(float));
+        partial->l[row] = (double)strips->l[row];
+        partial->m[row] = isnan(strips->l[row]) ? (double)NAN : (double)strips->m[row];
+        partial->unit[row] = 1 / (double)strips->fit[row];
+        partial->wide[row] = false;
+    }
+}
+
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
-    const struct attn_strips strips = attn_strips_open(task, memory);
-    float *o = partial->o, *m = partial->m, *l = partial->l;
-    const size_t Dv = task->call->Dv;
+    struct attn_strips strips = attn_strips_open(task, memory);
     bool cleaned = false;
-    attn_strips_pack(&strips, (float)task->call->scale);
+    attn_strips_pack(&strips, task->call->scale);
+    for (size_t row = 0; row < attn_strips_round_up(strips.M, strips.set->rows); row++)
+        strips.fit[row] = 1;
     clear(&strips);
     partial->computed = walk_keys(&strips, add_piece, false, &cleaned);
+    if (fit_overflows(&strips)) {
+        clear(&strips);
+        walk_keys(&strips, add_piece, false, &cleaned);
+    }
     if (cleaned)
         walk_keys(&strips, add_non_finite, true, &cleaned);
-    for (size_t row = 0; row < strips.M; row++) {
-        memcpy(o + row * Dv, strips.o + row * strips.width, Dv * sizeof *o);
-        l[row] = strips.l[row];
-        m[row] = isnan(l[row]) ? NAN : strips.m[row];
-    }
+    give(&strips, partial);
+    attn_wide_attend(task, memory, partial);
 }
 
 /* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
@@ -142,23 +171,22 @@ static void weigh_row(const struct attn_strips *strips, float *s, size_t keys, f
 
 static void map_piece(const struct attn_strips *strips, const struct attn_score_block *map,
                       const struct attn_piece *piece) {
-    const float *m = map->m, *l = map->l;
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
         float *s = strips->s + r * STRIDE;
         if (map->stage == ATTN_STAGE_WEIGHTS)
-            weigh_row(strips, s, piece->keys, m[row], l[row]);
+            weigh_row(strips, s, piece->keys, (float)map->m[row], (float)map->l[row]);
         memcpy((float *)map->out + row * map->keys + (piece->key - map->key), s,
                piece->keys * sizeof *s);
     }
 }
 
 static void scores(const struct attn_task *task, void *memory, const struct attn_score_block *map) {
-    const struct attn_strips strips = attn_strips_open(task, memory);
+    struct attn_strips strips = attn_strips_open(task, memory);
     const size_t index = map->key / task->grid.key_tile;
     struct attn_piece block = {
         .rows = strips.M, .key = map->key, .keys = map->keys, .class = ATTN_TILE_FULL};
-    attn_strips_pack(&strips, map->stage == ATTN_STAGE_RAW ? 1 : (float)task->call->scale);
+    attn_strips_pack(&strips, map->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
     if (map->stage >= ATTN_STAGE_MASKED) {
         const float hidden = map->stage == ATTN_STAGE_WEIGHTS ? 0 : -INFINITY;
         for (size_t n = 0; n < strips.M * map->keys; n++)
@@ -173,10 +201,10 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
         const struct attn_piece piece = attn_strips_cut(&strips, strip, &block);
         if (piece.class == ATTN_TILE_EMPTY)
             continue;
-        attn_strips_score(&strips, map->stage, &piece,
-                          packed.k + (piece.key - block.key) * task->call->D);
+        attn_strips_score(&strips, map->stage, &piece, &packed, piece.key - block.key);
         map_piece(&strips, map, &piece);
     }
+    attn_wide_scores(task, memory, map);
 }
 
 #define KERNEL(identifier, label, instructions, check)                                    \

@@ -16,6 +16,7 @@ enum block_stage { BLOCK_RAW, BLOCK_CLAIMED, BLOCK_READY };
 
 struct block_state {
     atomic_int stage; /* enum block_stage */
+    float largest;
     bool cleaned;
 };
 
@@ -93,9 +94,12 @@ const float *attn_fused_value_row(const struct attn_task *task, size_t t, float 
     return widen(task, &task->call->v, t, task->call->Dv, scratch);
 }
 
-static void pack_keys(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
-                      size_t keys, float *k, float *scratch) {
+/* Returns the largest magnitude. */
+static float pack_keys(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
+                       size_t keys, float *k, float *scratch) {
+    const struct attn_rowops *ops = attn_rowops_best();
     const size_t D = task->call->D;
+    float largest = 0;
     float *const zeros = scratch + QUAD * D;
     memset(zeros, 0, D * sizeof *zeros);
     for (size_t j = 0; j < PANEL * in_panels(keys); j += QUAD) {
@@ -103,8 +107,11 @@ static void pack_keys(const struct attn_task *task, const struct attn_fused_set 
         for (size_t r = 0; r < QUAD; r++)
             rows[r] =
                 j + r < keys ? widen(task, &task->call->k, key + j + r, D, scratch + r * D) : zeros;
+        for (size_t r = 0; r < QUAD; r++)
+            largest = fmaxf(largest, ops->f.magnitude(rows[r], D));
         set->transpose(rows, D, k + j / PANEL * D * PANEL + j % PANEL, PANEL);
     }
+    return largest;
 }
 
 /* The row with 0 in place of the elements that are not finite. */
@@ -170,7 +177,7 @@ static bool pack_block(const struct attn_task *task, const struct attn_fused_set
     const size_t key = index * task->grid.key_tile;
     const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
     float *k = keys_of(head, index);
-    pack_keys(task, set, key, keys, k, scratch);
+    state->largest = pack_keys(task, set, key, keys, k, scratch);
     state->cleaned =
         pack_values(task, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
     atomic_store_explicit(&state->stage, BLOCK_READY, memory_order_release);
@@ -193,5 +200,6 @@ struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
     return (struct attn_fused_block){.k = k,
                                      .v = k + head.sizes.k,
                                      .v_step = head.sizes.keys * PANEL,
+                                     .largest = state->largest,
                                      .cleaned = state->cleaned};
 }

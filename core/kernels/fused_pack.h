@@ -15,7 +15,8 @@ struct attn_fused_block {
     const float *k; /* panels of keys, D * 16 apart */
     const float *v; /* panels of columns, v_step apart */
     size_t v_step;
-    bool cleaned; /* some element of V was not finite and is 0 here */
+    float largest; /* magnitude in K, NaN passed over */
+    bool cleaned;  /* some element of V was not finite and is 0 here */
 };
 
 /* Bytes of one packed head, SIZE_MAX when they do not fit; and of the scratch to pack a block. */

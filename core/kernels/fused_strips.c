@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "core/convert.h"
 #include "core/kernels/fused_pack.h"
+#include "core/kernels/wide.h"
 
 #define FINISH_PASTE2(a, b) a##b
 #define FINISH_PASTE(a, b) FINISH_PASTE2(a, b)
@@ -89,13 +90,13 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
                              const struct attn_grid *tiles) {
     const struct areas areas = areas_of(kernel->set, call, tiles);
-    const size_t parts[] = {areas.q,      areas.o,    areas.row,  areas.row,    areas.s,
-                            areas.addend, areas.bits, areas.mask, areas.scratch};
+    const size_t parts[] = {areas.q, areas.o,      areas.row,  areas.row,  areas.row,
+                            areas.s, areas.addend, areas.bits, areas.mask, areas.scratch};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))
             return SIZE_MAX;
-    return total;
+    return attn_max_size(total, attn_wide_workspace(call, tiles));
 }
 
 static void *take_area(char **cursor, size_t bytes) {
@@ -115,6 +116,7 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     strips.o = take_area(&cursor, areas.o);
     strips.m = take_area(&cursor, areas.row);
     strips.l = take_area(&cursor, areas.row);
+    strips.fit = take_area(&cursor, areas.row);
     strips.s = take_area(&cursor, areas.s);
     strips.addend = take_area(&cursor, areas.addend);
     strips.bits = take_area(&cursor, areas.bits);
@@ -142,8 +144,19 @@ static const float *query_row(const struct attn_strips *strips, size_t row, floa
     return scratch;
 }
 
+/* q := q * scale. The product may fit a float where the scale alone does not. */
+static void scale_queries(const struct attn_strips *strips, float *q, size_t n, double scale) {
+    const double magnitude = fabs(scale);
+    if (scale == 0 || ((double)FLT_MIN <= magnitude && magnitude <= (double)FLT_MAX)) {
+        strips->ops->f.scale(q, n, (float)scale);
+        return;
+    }
+    for (size_t e = 0; e < n; e++)
+        q[e] = (float)((double)q[e] * scale);
+}
+
 /* Four rows at a time, the last ones first, for what is written past them is another's place. */
-void attn_strips_pack(const struct attn_strips *strips, float scale) {
+void attn_strips_pack(struct attn_strips *strips, double scale) {
     const size_t rows = strips->set->rows;
     const size_t D = strips->task->call->D;
     for (size_t strip = 0; strip * rows < strips->M; strip++) {
@@ -157,8 +170,10 @@ void attn_strips_pack(const struct attn_strips *strips, float scale) {
             strips->set->transpose(row, D, q + quad * 4, rows);
         }
         if (scale != 1)
-            strips->ops->f.scale(q, rows * D, scale);
+            scale_queries(strips, q, rows * D, scale);
     }
+    strips->q_largest =
+        strips->ops->f.magnitude(strips->q, attn_strips_round_up(strips->M, strips->set->rows) * D);
 }
 
 /* Drops panels at both ends of a piece of which none of its rows sees a key. */
@@ -209,11 +224,16 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
 
 /* S of a piece, finished up to `stage`; the keys that fill up its last panel are hidden. */
 void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
-                       const struct attn_piece *piece, const float *k) {
+                       const struct attn_piece *piece, const struct attn_fused_block *block,
+                       size_t first) {
     const struct attn_fused_set *set = strips->set;
     const size_t D = strips->task->call->D;
     const size_t padded = attn_strips_round_up(piece->keys, PANEL);
-    set->score(strips->q + piece->row * D, k, D, padded / PANEL, strips->s);
+    set->score(strips->q + piece->row * D, block->k + first * D, D, padded / PANEL, strips->s);
+    /* A product, or a part of its sum, may exceed the floats. */
+    if ((double)D * (double)block->largest * (double)strips->q_largest > (double)FLT_MAX / 2)
+        for (size_t r = 0; r < piece->rows; r++)
+            mark_lost_float(strips->s + r * ATTN_FUSED_STRIDE, piece->keys);
     const struct finish_float finish = {.task = strips->task,
                                         .ops = strips->ops,
                                         .addend = strips->addend,
@@ -233,6 +253,7 @@ void attn_strips_soften(const struct attn_strips *strips, const struct attn_piec
     const struct attn_rowops *ops = strips->ops;
     const size_t keys = attn_strips_round_up(piece->keys, PANEL);
     float *m = strips->m + piece->row, *l = strips->l + piece->row;
+    const float *fit = strips->fit + piece->row;
     for (size_t r = 0; r < piece->rows; r++) {
         const float old = m[r];
         m[r] = ops->f.max(strips->s + r * ATTN_FUSED_STRIDE, keys, old);
@@ -243,5 +264,7 @@ void attn_strips_soften(const struct attn_strips *strips, const struct attn_piec
         const float base = m[r] == -INFINITY ? 0 : m[r];
         const float sum = ops->f.exp_sum(strips->s + r * ATTN_FUSED_STRIDE, keys, base);
         l[r] = l[r] * shrink[r] + sum;
+        if (fit[r] != 1)
+            ops->f.scale(strips->s + r * ATTN_FUSED_STRIDE, keys, fit[r]);
     }
 }

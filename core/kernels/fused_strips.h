@@ -6,6 +6,7 @@
 #ifndef ATTN_CORE_KERNELS_FUSED_STRIPS_H
 #define ATTN_CORE_KERNELS_FUSED_STRIPS_H
 
+#include "core/kernels/fused_pack.h"
 #include "core/kernels/fused_set_contract.h"
 #include "core/kernels/piece.h"
 #include "core/kernels/rowops.h"
@@ -17,8 +18,10 @@ struct attn_strips {
     const struct attn_rowops *ops;
     size_t M, width; /* score rows; columns of o, a multiple of 16 */
     float *q;        /* [strips][D][rows] scaled */
+    float q_largest; /* magnitude in it, NaN passed over */
     float *o;        /* [strips * rows][width] */
     float *m, *l;    /* [strips * rows] */
+    float *fit;      /* [strips * rows] what weights are multiplied by before they meet V */
     float *s;        /* [rows][STRIDE] */
     float *scratch;
     float *addend; /* [keys of a block] one row of bias */
@@ -32,19 +35,21 @@ size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn
 struct attn_strips attn_strips_open(const struct attn_task *task, void *memory);
 
 /* Packs the task's queries times `scale`. */
-void attn_strips_pack(const struct attn_strips *strips, float scale);
+void attn_strips_pack(struct attn_strips *strips, double scale);
 
 /* The strip's rows of a block of keys, cut to the panels of which its rows may see some; of class
  * EMPTY when there are none. */
 struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip,
                                   const struct attn_piece *block);
 
-/* S of a piece, finished up to `stage`, from its packed keys; keys that fill up its last panel are
- * hidden. */
+/* S of a piece, finished up to `stage`, from the block's packed keys from `first` on; keys that
+ * fill up its last panel are hidden. Scores that do not fit a float are NaN: see wide.h. */
 void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
-                       const struct attn_piece *piece, const float *k);
+                       const struct attn_piece *piece, const struct attn_fused_block *block,
+                       size_t first);
 
-/* The online softmax's step on S, which becomes P. shrink[r]: exp(m - m') of each row. */
+/* The online softmax's step on S, which becomes P times `fit`. shrink[r]: exp(m - m') of each row.
+ */
 void attn_strips_soften(const struct attn_strips *strips, const struct attn_piece *piece,
                         float *shrink);
 

@@ -12,7 +12,9 @@
  *
  * Numbers: `real` is float under ATTN_PRECISION_FLOAT32 and double under FLOAT64, except that a
  * kernel with accumulates_double works on double in both cases. All buffers of reals below have
- * that type.
+ * that type. What a float cannot hold on the way to a finite result must not spoil it: scores of
+ * any size, and sums of values of any size, are as if computed in double. Values that are
+ * themselves beyond a float are infinite under FLOAT32.
  *
  * Non-finite values: hidden K or V never matter. A visible score of NaN or +inf makes m or l of its
  * row NaN or l NaN. A visible V that is not finite reaches exactly the output elements of rows that
@@ -49,19 +51,24 @@ struct attn_task {
 
 /* Where attend puts its results: M rows each. In the worker's workspace, aligned to 64 bytes. */
 struct attn_partial {
-    void *o;           /* real [M][Dv]: sum over visible keys of exp(s - m) * v */
-    void *m;           /* real [M]: largest visible score, -inf when there is none */
-    void *l;           /* real [M]: sum over visible keys of exp(s - m) */
+    void *o;           /* real [M][Dv]: sum over visible keys of exp(s - m) * v, over `unit` */
+    double *m;         /* [M]: largest visible score, -inf when there is none */
+    double *l;         /* [M]: sum over visible keys of exp(s - m) */
+    double *unit;      /* [M]: a power of two; not 1 in a row whose sums no real could hold */
+    bool *wide;        /* [M]: some score of the row does not fit a real, and m and l are of
+                          scores in double */
     uint64_t computed; /* scores computed by this task (elements of tiles that were not skipped) */
 };
 
 /* A rectangle of scores to redo: keys [key, key+keys) for all M rows of the task. */
 struct attn_score_block {
     enum attn_stage stage;
-    size_t key, keys;  /* one column of the tile grid, from its beginning */
-    const void *m, *l; /* real [M], as attend left them (the executor has added the sink to l);
-                          read for ATTN_STAGE_WEIGHTS only: weight = exp(s - m) / l, hidden 0 */
-    void *out;         /* real [M][keys], rows `keys` apart */
+    size_t key, keys; /* one column of the tile grid, from its beginning */
+    /* [M], as attend left them (the executor has added the sink to m and l); read for
+       ATTN_STAGE_WEIGHTS only: weight = exp(s - m) / l, hidden 0 */
+    const double *m, *l;
+    const bool *wide;
+    void *out; /* real [M][keys], rows `keys` apart */
 };
 
 struct attn_kernel {

@@ -144,17 +144,19 @@ static double largest_score(const struct query *query) {
     return m;
 }
 
-/* o += p * v[j]; a weight of 0 never touches the value. */
+/* o += p * v[j]; a weight of 0 never touches the value. Under FLOAT32 v is what a float holds. */
 static void add_value(const struct query *query, size_t j, double p, double *o) {
     const struct attn_call *call = query->task->call;
+    const bool narrow = call->precision == ATTN_PRECISION_FLOAT32;
     if (p == 0)
         return;
     load_row(&call->v, query->task->b, query->task->hkv, j, call->Dv, query->value);
     for (size_t d = 0; d < call->Dv; d++)
-        o[d] += p * query->value[d];
+        o[d] += p * (narrow ? (double)(float)query->value[d] : query->value[d]);
 }
 
-static void attend_row(const struct query *query, double *o, double *m, double *l) {
+/* The row's output in units of `unit`. */
+static void attend_row(const struct query *query, double unit, double *o, double *m, double *l) {
     const struct attn_call *call = query->task->call;
     memset(o, 0, call->Dv * sizeof *o);
     *m = largest_score(query);
@@ -168,11 +170,18 @@ static void attend_row(const struct query *query, double *o, double *m, double *
                 continue;
             const double p = exp(score_at(query, key + j, ATTN_STAGE_MASKED) - base);
             *l += p;
-            add_value(query, key + j, p, o);
+            add_value(query, key + j, p / unit, o);
         }
     }
     if (isnan(*l))
         *m = NAN;
+}
+
+static bool all_finite(const double *row, size_t n) {
+    for (size_t d = 0; d < n; d++)
+        if (!isfinite(row[d]))
+            return false;
+    return true;
 }
 
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
@@ -182,8 +191,14 @@ static void attend(const struct attn_task *task, void *memory, struct attn_parti
         if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
             return;
         const struct query query = query_open(task, row, memory);
-        attend_row(&query, (double *)partial->o + row * call->Dv, (double *)partial->m + row,
-                   (double *)partial->l + row);
+        double *o = (double *)partial->o + row * call->Dv;
+        partial->unit[row] = 1;
+        partial->wide[row] = false;
+        attend_row(&query, 1, o, &partial->m[row], &partial->l[row]);
+        if (!all_finite(o, call->Dv) && !isnan(partial->l[row])) { /* the sum may be too large */
+            partial->unit[row] = ldexp(1, 2 + ilogb((double)call->Tk));
+            attend_row(&query, partial->unit[row], o, &partial->m[row], &partial->l[row]);
+        }
     }
     partial->computed = (uint64_t)M * call->Tk;
 }
@@ -208,7 +223,7 @@ static void scores(const struct attn_task *task, void *memory,
         double *out = (double *)block->out + row * block->keys;
         for (size_t j = 0; j < block->keys; j++)
             out[j] = map_value(&query, block->key + j, visible >> j & 1, block->stage,
-                               ((const double *)block->m)[row], ((const double *)block->l)[row]);
+                               block->m[row], block->l[row]);
     }
 }
 

@@ -14,14 +14,17 @@
 #define ATTN_ROWOPS_MEMBERS(REAL)                                                            \
     /* The largest element and `floor`; NaN elements are passed over. */                     \
     REAL (*max)(const REAL *row, size_t n, REAL floor);                                      \
+    /* The largest magnitude; NaN elements are passed over. */                               \
+    REAL (*magnitude)(const REAL *row, size_t n);                                            \
     /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN; \
        -inf gives exactly 0, and so does anything below the smallest normal number. */       \
     REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                        \
     /* row := cap * tanh(row / cap); cap is a positive normal number. */                     \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                         \
     void (*scale)(REAL * row, size_t n, REAL factor);                                        \
-    /* row += bias; a bias of -inf is selected, so that it hides even NaN. */                \
-    void (*add_bias)(REAL * row, const REAL *bias, size_t n);                                \
+    /* row += bias; a bias of -inf is selected, so that it hides even NaN, and `too_low`     \
+       stands where the sum is -inf but the bias is not. */                                  \
+    void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                  \
     /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */         \
     void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                \
     /* True when no element is NaN or infinite. */                                           \

@@ -68,6 +68,26 @@ static REAL F(row_max)(const REAL *row, size_t n, REAL floor) {
     return F(largest_lane)(F(larger)(other, best));
 }
 
+static inline VECTOR F(absolute)(VECTOR vector) {
+    const MASK sign = (MASK) - (VECTOR){0};
+    return (VECTOR)((MASK)vector & ~sign);
+}
+
+static REAL F(row_magnitude)(const REAL *row, size_t n) {
+    VECTOR best = {0};
+    VECTOR other = best;
+    size_t at = 0;
+    for (; at + 2 * F(LANES) <= n; at += 2 * F(LANES)) {
+        best = F(larger)(F(absolute)(F(load)(row + at)), best);
+        other = F(larger)(F(absolute)(F(load)(row + at + F(LANES))), other);
+    }
+    for (; at + F(LANES) <= n; at += F(LANES))
+        best = F(larger)(F(absolute)(F(load)(row + at)), best);
+    if (at < n)
+        best = F(larger)(F(absolute)(F(load_part)(row + at, n - at, 0)), best);
+    return F(largest_lane)(F(larger)(other, best));
+}
+
 static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
     VECTOR sum = {0};
     size_t at = 0;
@@ -99,9 +119,12 @@ static void F(row_scale)(REAL *row, size_t n, REAL factor) {
         row[at] *= factor;
 }
 
-static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n) {
-    for (size_t at = 0; at < n; at++)
-        row[at] = bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : row[at] + bias[at];
+static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n, REAL too_low) {
+    for (size_t at = 0; at < n; at++) {
+        const REAL sum = row[at] + bias[at];
+        const REAL score = sum < -REAL_MAX ? too_low : sum;
+        row[at] = bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : score;
+    }
 }
 
 static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {

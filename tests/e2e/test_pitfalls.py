@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from support import oracle
 
 INF = math.inf
 BOTTOM_RIGHT = {"type": "causal", "align": "bottom_right"}
@@ -331,3 +332,39 @@ def test_39_scale_zero_is_uniform_and_negative_scale_turns_the_order(ask):
             assert answer["output"].item() == pytest.approx(expected, abs=1e-6)
     for omitted in ask(q, k, v):
         assert omitted["output"].item() == pytest.approx(5 - 2 / (1 + math.e), abs=1e-6)
+
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+RANGE = {
+    # the average of values whose sum no float32 can be
+    "large values": ((1, 1, FLOAT_MAX), {}, {}),
+    "products": ((1e30, 1e30, 1), {}, {}),
+    "products and large values": ((FLOAT_MAX, -FLOAT_MAX, FLOAT_MAX), {}, {}),
+    "products under a mask": ((1e30, 1e30, 1), {"mask": "causal"}, {}),
+    "products, capped": ((1e30, 1e30, 1), {"softcap": 30}, {}),
+    "scale beyond float32": ((1e-38, 1, 1), {"scale": 1e39}, {}),
+    "scale beneath float32": ((1e25, 1e25, 1), {"scale": 1e-50}, {}),
+    "subnormal scale": ((1, 1, 1), {"scale": 5e-324}, {}),
+    "largest bias": ((1, 1, 1), {"bias": "b"}, {"b": np.eye(70) * 1e39}),
+    "lowest bias": ((1, 1, 1), {"bias": "b"}, {"b": np.eye(70) * 1e39 - 2e39}),
+    "steepest alibi": ((1, 1, 1), {"alibi": [1e300], "q_offset": 100}, {}),
+    "steepest rise": ((1, 1, 1), {"alibi": [-1e300], "q_offset": 100}, {}),
+    "largest sink": ((1, 1, 1), {"sink": [1e39]}, {}),
+}
+
+
+@pytest.mark.parametrize("where", RANGE)
+def test_40_what_float32_cannot_hold_on_the_way_spoils_nothing(ask, where):
+    factors, options, tensors = RANGE[where]
+    values = random_tensors((1, 70, 8), (1, 70, 8), (1, 70, 5))
+    with np.errstate(over="ignore"):
+        q, k, v = (np.clip(x, -1, 1) * np.float32(f) for x, f in zip(values, factors))
+    names = ("output", "weights")
+    exact = oracle.attention(q, k, v, options, tensors)
+    size = np.abs(exact["output"]).max() or 1.0
+    for answer in ask(q, k, v, options, tensors, outputs=names):
+        # scores of 4 and sums over 70 keys in float32
+        np.testing.assert_allclose(answer["output"] / size, exact["output"] / size, rtol=0,
+                                   atol=2e-6)
+        np.testing.assert_allclose(answer["weights"], exact["weights"], rtol=0, atol=2e-6)
+        assert not answer.meta["non_finite"]

@@ -217,7 +217,7 @@ START_TEST(a_bias_of_minus_infinity_is_selected) {
             row[e] = e % 3 == 0 ? NAN : e % 3 == 1 ? INFINITY : (float)e;
             bias[e] = e % 2 == 0 ? -INFINITY : 0.5f;
         }
-        set->f.add_bias(row, bias, n);
+        set->f.add_bias(row, bias, n, -INFINITY);
         for (size_t e = 0; e < n; e++) {
             if (e % 2 == 0)
                 ck_assert(row[e] == -INFINITY);
@@ -227,6 +227,44 @@ START_TEST(a_bias_of_minus_infinity_is_selected) {
                 ck_assert(e % 3 == 0 ? isnan(row[e]) : row[e] == INFINITY);
         }
     }
+}
+END_TEST
+
+/* Where finite numbers have a sum below the lowest, and nowhere else. */
+START_TEST(a_sum_that_is_too_low_is_told) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 1; n <= LONGEST; n++) {
+        float row[LONGEST];
+        const float bias[] = {-FLT_MAX, -INFINITY, -1e38f};
+        float biases[LONGEST];
+        for (size_t e = 0; e < n; e++) {
+            row[e] = -3e38f;
+            biases[e] = bias[e % 3];
+        }
+        set->f.add_bias(row, biases, n, 7);
+        for (size_t e = 0; e < n; e++)
+            ck_assert(row[e] == (e % 3 == 1 ? -INFINITY : 7));
+        set->f.add_bias(row, biases, n, 7);
+        for (size_t e = 0; e < n; e++)
+            ck_assert(row[e] == (e % 3 == 1 ? -INFINITY : 7 + biases[e]));
+    }
+}
+END_TEST
+
+/* Wherever it stands, of either sign; infinities count, NaN does not. */
+START_TEST(magnitude_is_the_largest) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 1; n <= LONGEST; n++)
+        for (size_t at = 0; at < n; at++) {
+            static const float large[] = {-3, 3, -FLT_MAX, INFINITY, -INFINITY};
+            float f[LONGEST];
+            double d[LONGEST];
+            for (size_t e = 0; e < n; e++)
+                d[e] = f[e] = e % 2 == 0 ? -1 : NAN;
+            d[at] = f[at] = large[(n + at) % 5];
+            ck_assert(set->f.magnitude(f, n) == fabsf(f[at]));
+            ck_assert(set->d.magnitude(d, n) == fabs(d[at]));
+        }
 }
 END_TEST
 
@@ -290,6 +328,8 @@ static Suite *rowops_suite(void) {
                                   softcap_takes_every_normal_cap,
                                   rows_end_where_they_end,
                                   a_bias_of_minus_infinity_is_selected,
+                                  a_sum_that_is_too_low_is_told,
+                                  magnitude_is_the_largest,
                                   hide_selects_by_bit,
                                   all_finite_sees_every_place};
     Suite *suite = suite_create("rowops");
