@@ -282,6 +282,21 @@ START_TEST(masked_scores_of_any_size) {
 }
 END_TEST
 
+/* Both at once: all scores alike and too large, so that each row averages all of V. */
+START_TEST(large_values_of_large_scores) {
+    open_run(&run, ATTN_FLOAT32, _i);
+    for (size_t e = 0; e < ROWS * run.sizes.D; e++)
+        values(&run, 0)[e] = 1e30f;
+    for (size_t e = 0; e < run.sizes.Tk * run.sizes.D; e++)
+        values(&run, 1)[e] = 1e30f;
+    for (size_t j = 0; j < run.sizes.Tk; j++)
+        values(&run, 2)[j * run.sizes.Dv + 1] = -FLT_MAX;
+    expect_formula(4e-6);
+    ck_assert(fabs(run_at(&run, ATTN_RESULT_OUTPUT, 1) / (double)FLT_MAX + 1) < 4e-6);
+    run_close(&run);
+}
+END_TEST
+
 /* A double that no float can be is infinite as a value of a float32 call. */
 START_TEST(values_beyond_a_float_are_infinite) {
     open_run(&run, ATTN_FLOAT64, _i);
@@ -314,6 +329,7 @@ static Suite *kernels_range_suite(void) {
     tcase_add_loop_test(range, biases_of_any_size, 0, loops);
     tcase_add_loop_test(range, sums_with_bias_and_alibi, 0, loops);
     tcase_add_loop_test(range, masked_scores_of_any_size, 0, loops);
+    tcase_add_loop_test(range, large_values_of_large_scores, 0, loops);
     tcase_add_loop_test(range, values_beyond_a_float_are_infinite, 0, loops);
     suite_add_tcase(suite, range);
     return suite;
