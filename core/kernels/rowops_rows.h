@@ -139,9 +139,16 @@ static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
 }
 
 static bool F(row_all_finite)(const REAL *row, size_t n) {
-    int finite = 1;
-    for (size_t at = 0; at < n; at++)
-        finite &= row[at] <= REAL_MAX && row[at] >= -REAL_MAX;
+    const VECTOR most = (VECTOR){0} + REAL_MAX;
+    MASK beyond = {0};
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES))
+        beyond |= ~(MASK)(F(absolute)(F(load)(row + at)) <= most);
+    if (at < n)
+        beyond |= ~(MASK)(F(absolute)(F(load_part)(row + at, n - at, 0)) <= most);
+    bool finite = true;
+    for (size_t lane = 0; lane < F(LANES); lane++)
+        finite = finite && beyond[lane] == 0;
     return finite;
 }
 
