@@ -111,13 +111,15 @@ static const char *header(struct MHD_Connection *connection, const char *name) {
 }
 
 static void read_head(struct MHD_Connection *connection, struct exchange *exchange) {
+    struct http_peer *peer = peer_of(connection);
     exchange->connection = connection;
     exchange->method = http_method_find(exchange->method_name);
     exchange->content_type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
     exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
     exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
-    memcpy(peer_of(connection)->id, exchange->id, sizeof exchange->id);
+    if (peer != NULL)
+        memcpy(peer->id, exchange->id, sizeof peer->id);
     trace_id_read(header(connection, "traceparent"), exchange->trace);
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
