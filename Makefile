@@ -74,6 +74,7 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 AVX2 := -mavx2 -mfma -mf16c
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl $(AVX2)
 isa = $(if $(filter %_avx2.c,$(1)),$(AVX2))$(if $(filter %_avx512.c,$(1)),$(AVX512)) \
+      $(if $(filter core/convert.c,$(1)),-O3) \
       $(if $(filter core/kernels/rowops_%.c %_avx2.c %_avx512.c %_neon.c,$(1)),-ffp-contract=fast)
 OTHER_ISA := $(if $(filter x86_64,$(MACHINE)),,%_avx2.c %_avx512.c) \
              $(if $(filter aarch64,$(MACHINE)),,%_neon.c)

@@ -12,6 +12,7 @@
 #include "core/checked.h"
 #include "core/convert.h"
 #include "core/executor_internal.h"
+#include "core/kernels/rowops.h"
 
 /* A worker's workspace, cut up. `o` and `tile` (M x key_tile) are reals of the kernel, the others
  * have one element per row. */
@@ -95,23 +96,17 @@ static void set_real(const struct running *run, void *reals, size_t index, doubl
 
 /* Multiplies one row of the output; true when every element will be finite as the answer has it. */
 static bool scale_row(const struct running *run, size_t m, double factor) {
+    const struct attn_rowops *ops = attn_rowops_best();
     const size_t Dv = run->call->Dv;
-    const double limit = attn_overflow_threshold(run->call->output_dtype);
-    bool finite = true;
+    const double overflow = attn_overflow_threshold(run->call->output_dtype);
     if (run->wide) {
         double *row = (double *)run->at.o + m * Dv;
-        for (size_t d = 0; d < Dv; d++) {
-            row[d] *= factor;
-            finite &= fabs(row[d]) < limit;
-        }
-    } else {
-        float *row = (float *)run->at.o + m * Dv;
-        for (size_t d = 0; d < Dv; d++) {
-            row[d] *= (float)factor;
-            finite &= fabs((double)row[d]) < limit;
-        }
+        ops->d.scale(row, Dv, factor);
+        return ops->d.all_within(row, Dv, nextafter(overflow, 0));
     }
-    return finite;
+    float *row = (float *)run->at.o + m * Dv;
+    ops->f.scale(row, Dv, (float)factor);
+    return ops->f.all_within(row, Dv, nextafterf((float)overflow, 0));
 }
 
 /* The same for a row whose sums no real could hold. It averages values that reals do hold, so what

@@ -148,3 +148,13 @@ double attn_mask_fill_cost(const struct attn_mask *mask, size_t rows, size_t key
         sum += cost_of(&costs_of(&mask->nodes[i])->fill, rows, keys);
     return sum;
 }
+
+bool attn_mask_is_intervals(const struct attn_mask *mask) {
+    for (size_t i = 0; i < mask->count; i++) {
+        const struct attn_mask_leaf *leaf = attn_mask_leaf(&mask->nodes[i]);
+        if (leaf == NULL ? mask->nodes[i].kind != ATTN_MASK_ALL
+                         : leaf->classify != attn_mask_classify_interval)
+            return false;
+    }
+    return true;
+}

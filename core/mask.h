@@ -93,6 +93,8 @@ bool attn_mask_uses_positions(const struct attn_mask *mask);
  * q_offset differs between batch items is not the mask's to know. */
 bool attn_mask_varies_by_head(const struct attn_mask *mask);
 bool attn_mask_varies_by_batch(const struct attn_mask *mask);
+/* True when every row of a validated mask sees one run of keys and attn_mask_key_range is tight. */
+bool attn_mask_is_intervals(const struct attn_mask *mask);
 
 /*
  * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1,

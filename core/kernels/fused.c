@@ -133,7 +133,9 @@ static bool fit_overflows(const struct attn_strips *strips) {
 static void give(const struct attn_strips *strips, struct attn_partial *partial) {
     const size_t Dv = strips->task->call->Dv;
     for (size_t row = 0; row < strips->M; row++) {
-        memcpy((float *)partial->o + row * Dv, strips->o + row * strips->width, Dv * sizeof(float));
+        if (strips->o != partial->o)
+            memcpy((float *)partial->o + row * Dv, strips->o + row * strips->width,
+                   Dv * sizeof(float));
         partial->l[row] = (double)strips->l[row];
         partial->m[row] = isnan(strips->l[row]) ? (double)NAN : (double)strips->m[row];
         partial->unit[row] = 1 / (double)strips->fit[row];
@@ -143,9 +145,13 @@ static void give(const struct attn_strips *strips, struct attn_partial *partial)
 
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
     struct attn_strips strips = attn_strips_open(task, memory);
+    const size_t room = attn_call_group(task->call) * task->grid.row_tile;
+    const size_t rows = attn_strips_round_up(strips.M, strips.set->rows);
     bool cleaned = false;
+    if (strips.width == task->call->Dv && rows <= room)
+        strips.o = partial->o;
     attn_strips_pack(&strips, task->call->scale);
-    for (size_t row = 0; row < attn_strips_round_up(strips.M, strips.set->rows); row++)
+    for (size_t row = 0; row < rows; row++)
         strips.fit[row] = 1;
     clear(&strips);
     partial->computed = walk_keys(&strips, add_piece, false, &cleaned);

@@ -10,7 +10,7 @@
 #include "core/convert.h"
 #include "core/kernels/rowops.h"
 
-enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4 };
+enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4, AHEAD = 16 };
 
 enum block_stage { BLOCK_RAW, BLOCK_CLAIMED, BLOCK_READY };
 
@@ -80,6 +80,17 @@ static const void *row_of(const struct attn_task *task, const struct attn_operan
     return (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
 }
 
+/* Rows are read once and may lie far away: asks for those that come next. */
+static void ask_for(const struct attn_task *task, const struct attn_operand *operand, size_t t,
+                    size_t rows, size_t width) {
+    const size_t bytes = width * attn_dtype_size(operand->dtype);
+    for (size_t r = 0; r < rows && t + r < task->call->Tk && operand->sd == 1; r++) {
+        const char *row = row_of(task, operand, t + r);
+        for (size_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(row + at);
+    }
+}
+
 /* Row t as dense floats: where it lies, or widened into `scratch`. */
 static const float *widen(const struct attn_task *task, const struct attn_operand *operand,
                           size_t t, size_t width, float *scratch) {
@@ -104,6 +115,7 @@ static float pack_keys(const struct attn_task *task, const struct attn_fused_set
     memset(zeros, 0, D * sizeof *zeros);
     for (size_t j = 0; j < PANEL * in_panels(keys); j += QUAD) {
         const float *rows[QUAD];
+        ask_for(task, &task->call->k, key + j + AHEAD, QUAD, D);
         for (size_t r = 0; r < QUAD; r++)
             rows[r] =
                 j + r < keys ? widen(task, &task->call->k, key + j + r, D, scratch + r * D) : zeros;
@@ -130,6 +142,7 @@ static bool pack_values(const struct attn_task *task, size_t key, size_t keys, s
     bool cleaned = false;
     for (size_t j = 0; j < keys; j++) {
         const float *row = widen(task, &task->call->v, key + j, Dv, scratch);
+        ask_for(task, &task->call->v, key + j + AHEAD, 1, Dv);
         if (!ops->f.all_finite(row, Dv)) {
             row = clean(row, Dv, scratch);
             cleaned = true;

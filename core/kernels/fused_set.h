@@ -117,12 +117,15 @@ static void gather(const float *p, const float *shrink, const float *v, size_t v
 
 FUSED_INLINE void transpose_quad(const float *const rows[4], size_t d, float *out, size_t step) {
     quad x[4], y[4];
+#pragma GCC unroll 4
     for (int r = 0; r < 4; r++)
         memcpy(&x[r], rows[r] + d, sizeof x[r]);
+#pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         y[half] = __builtin_shuffle(x[half], x[half + 2], (quad_index){0, 4, 1, 5});
         y[half + 2] = __builtin_shuffle(x[half], x[half + 2], (quad_index){2, 6, 3, 7});
     }
+#pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         const quad low = __builtin_shuffle(y[2 * half], y[2 * half + 1], (quad_index){0, 4, 1, 5});
         const quad high = __builtin_shuffle(y[2 * half], y[2 * half + 1], (quad_index){2, 6, 3, 7});

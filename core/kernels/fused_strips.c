@@ -125,22 +125,27 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     return strips;
 }
 
-/* Score row `row` of the task as dense floats: zeros past the last one. */
-static const float *query_row(const struct attn_strips *strips, size_t row, float *scratch) {
+/* Where score row `row` of the task, below M, lies. */
+static const void *query_at(const struct attn_strips *strips, size_t row) {
     const struct attn_task *task = strips->task;
     const struct attn_operand *q = &task->call->q;
-    const size_t D = task->call->D;
+    const size_t h = task->hkv * attn_call_group(task->call) + row / task->rows;
+    const size_t t = task->row + row % task->rows;
+    const ptrdiff_t at = (ptrdiff_t)task->b * q->sb + (ptrdiff_t)h * q->sh + (ptrdiff_t)t * q->st;
+    return (const char *)q->data + at * (ptrdiff_t)attn_dtype_size(q->dtype);
+}
+
+/* Score row `row` as dense floats: zeros past the last one. */
+static const float *query_row(const struct attn_strips *strips, size_t row, float *scratch) {
+    const struct attn_operand *q = &strips->task->call->q;
+    const size_t D = strips->task->call->D;
     if (row >= strips->M) {
         memset(scratch, 0, D * sizeof *scratch);
         return scratch;
     }
-    const size_t h = task->hkv * attn_call_group(task->call) + row / task->rows;
-    const size_t t = task->row + row % task->rows;
-    const ptrdiff_t at = (ptrdiff_t)task->b * q->sb + (ptrdiff_t)h * q->sh + (ptrdiff_t)t * q->st;
-    const char *from = (const char *)q->data + at * (ptrdiff_t)attn_dtype_size(q->dtype);
     if (q->dtype == ATTN_FLOAT32 && q->sd == 1)
-        return (const float *)(const void *)from;
-    attn_load_float(q->dtype, from, q->sd, D, scratch);
+        return query_at(strips, row);
+    attn_load_float(q->dtype, query_at(strips, row), q->sd, D, scratch);
     return scratch;
 }
 
@@ -155,12 +160,23 @@ static void scale_queries(const struct attn_strips *strips, float *q, size_t n, 
         q[e] = (float)((double)q[e] * scale);
 }
 
+/* Rows are read once and may lie far away: asks for a strip's. */
+static void ask_for_queries(const struct attn_strips *strips, size_t strip) {
+    const struct attn_operand *q = &strips->task->call->q;
+    const size_t bytes = strips->task->call->D * attn_dtype_size(q->dtype);
+    const size_t first = strip * strips->set->rows;
+    for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++)
+        for (size_t at = 0; at < bytes && q->sd == 1; at += 64)
+            __builtin_prefetch((const char *)query_at(strips, row) + at);
+}
+
 /* Four rows at a time, the last ones first, for what is written past them is another's place. */
 void attn_strips_pack(struct attn_strips *strips, double scale) {
     const size_t rows = strips->set->rows;
     const size_t D = strips->task->call->D;
     for (size_t strip = 0; strip * rows < strips->M; strip++) {
         float *q = strips->q + strip * rows * D;
+        ask_for_queries(strips, strip + 1);
         for (size_t quad = (rows - 1) / 4 + 1; quad-- > 0;) {
             const float *row[4];
             for (size_t r = 0; r < 4; r++)
@@ -217,7 +233,8 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
     end = attn_min_size(attn_strips_round_up(end, PANEL), block->keys);
     piece.key = block->key + begin;
     piece.keys = end - begin;
-    trim(task, &piece);
+    if (!attn_mask_is_intervals(&task->call->mask))
+        trim(task, &piece);
     piece.class = attn_piece_classify(task, &piece);
     return piece;
 }

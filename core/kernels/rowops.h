@@ -27,7 +27,8 @@
     void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                  \
     /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */         \
     void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                \
-    /* True when no element is NaN or infinite. */                                           \
+    /* True when no element is NaN or of a magnitude above `limit`; or NaN or infinite. */   \
+    bool (*all_within)(const REAL *row, size_t n, REAL limit);                               \
     bool (*all_finite)(const REAL *row, size_t n);
 
 struct attn_rowops_float {

@@ -115,7 +115,10 @@ static void F(row_softcap)(REAL *row, size_t n, REAL cap) {
 }
 
 static void F(row_scale)(REAL *row, size_t n, REAL factor) {
-    for (size_t at = 0; at < n; at++)
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES))
+        F(save)(row + at, F(load)(row + at) * factor);
+    for (; at < n; at++)
         row[at] *= factor;
 }
 
@@ -138,18 +141,22 @@ static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
     }
 }
 
-static bool F(row_all_finite)(const REAL *row, size_t n) {
-    const VECTOR most = (VECTOR){0} + REAL_MAX;
+static bool F(row_all_within)(const REAL *row, size_t n, REAL limit) {
+    const VECTOR most = (VECTOR){0} + limit;
     MASK beyond = {0};
     size_t at = 0;
     for (; at + F(LANES) <= n; at += F(LANES))
         beyond |= ~(MASK)(F(absolute)(F(load)(row + at)) <= most);
     if (at < n)
         beyond |= ~(MASK)(F(absolute)(F(load_part)(row + at, n - at, 0)) <= most);
-    bool finite = true;
+    bool within = true;
     for (size_t lane = 0; lane < F(LANES); lane++)
-        finite = finite && beyond[lane] == 0;
-    return finite;
+        within = within && beyond[lane] == 0;
+    return within;
+}
+
+static bool F(row_all_finite)(const REAL *row, size_t n) {
+    return F(row_all_within)(row, n, REAL_MAX);
 }
 
 #undef F
