@@ -30,20 +30,14 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
     if (plan->kernel != NULL && plan->kernel->available())
         return attn_fail(
             error, ATTN_BAD_VALUE, "/kernel",
-            "The kernel \"%s\" does not compute calls of this kind: %s Leave it out to "
-            "have one chosen.",
-            plan->kernel->name, plan->kernel->sentence);
-    char names[160] = "";
-    size_t used = 0;
-    const struct attn_kernel *kernel;
-    for (size_t n = 0; (kernel = attn_kernel_at(n)) != NULL && used < sizeof names; n++)
-        if (kernel->available())
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                     used == 0 ? "" : ", ", kernel->name);
+            "The kernel \"%s\" computes in float32 alone, and this call is in float64. Leave the "
+            "kernel out to have one chosen, or give precision float32.",
+            plan->kernel->name);
+    char names[ATTN_KERNEL_NAMES_SIZE];
     return attn_fail(error, ATTN_BAD_VALUE, "/kernel",
                      "There is no kernel \"%.40s\" on this machine; there are %s. Leave it out to "
                      "have one chosen.",
-                     call->kernel, names);
+                     call->kernel, attn_kernel_names(names));
 }
 
 /* Shrinks tiles until a worker's workspace is moderate; a function of the call and kernel alone. */

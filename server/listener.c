@@ -42,7 +42,11 @@ int listener_open(const char *host, uint16_t port, char *error, size_t error_siz
     for (const struct addrinfo *at = found; at != NULL && descriptor < 0; at = at->ai_next)
         descriptor = bind_one(at);
     if (descriptor < 0)
-        snprintf(error, error_size, "cannot listen on %s port %u: %s", host, port, strerror(errno));
+        snprintf(error, error_size, "cannot listen on %s port %u: %s%s", host, port,
+                 strerror(errno),
+                 errno == EADDRINUSE ? "; stop the program that does, or name another port with "
+                                       "--listen HOST:PORT (0 takes a free one)"
+                                     : "");
     freeaddrinfo(found);
     return descriptor;
 }

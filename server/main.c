@@ -50,10 +50,11 @@ static int configure(struct attn_config *config, int argc, char **argv) {
     if ((action == CONFIG_RUN || action == CONFIG_CHECK) && config->kernel[0] != '\0') {
         const struct attn_kernel *kernel = attn_kernel_find(config->kernel);
         if (kernel == NULL || !kernel->available()) {
+            char names[ATTN_KERNEL_NAMES_SIZE];
             snprintf(error.text, sizeof error.text,
-                     "kernel: there is no kernel \"%s\" on this machine; GET /v1 of a daemon "
-                     "without the option lists them",
-                     config->kernel);
+                     "kernel: there is no kernel \"%s\" on this machine; there are %s. Leave the "
+                     "option out to have one chosen.",
+                     config->kernel, attn_kernel_names(names));
             action = CONFIG_REJECTED;
         }
     }

@@ -103,6 +103,9 @@ static inline bool attn_kernel_suits(const struct attn_kernel *kernel,
 const struct attn_kernel *attn_kernel_at(size_t index); /* NULL past the end */
 /* By its name, or the first available one of a family: "fused" for "fused-avx2". NULL: none. */
 const struct attn_kernel *attn_kernel_find(const char *name);
+/* The names of those that are available, with commas between; text has the size below. */
+enum { ATTN_KERNEL_NAMES_SIZE = 160 };
+const char *attn_kernel_names(char *text);
 /* The first available kernel. */
 const struct attn_kernel *attn_kernel_default(void);
 /* The first kernel that is available and suits the call: what it gets when it names none. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of kernels, in order of preference. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/kernels/blas.h"
@@ -38,6 +39,16 @@ const struct attn_kernel *attn_kernel_find(const char *name) {
         if (is_of_family(KERNELS[n], name) && KERNELS[n]->available())
             return KERNELS[n];
     return NULL;
+}
+
+const char *attn_kernel_names(char *text) {
+    int used = 0;
+    text[0] = '\0';
+    for (size_t n = 0; n < KERNEL_COUNT && used < ATTN_KERNEL_NAMES_SIZE; n++)
+        if (KERNELS[n]->available())
+            used += snprintf(text + used, (size_t)(ATTN_KERNEL_NAMES_SIZE - used), "%s%s",
+                             used == 0 ? "" : ", ", KERNELS[n]->name);
+    return text;
 }
 
 const struct attn_kernel *attn_kernel_default(void) {

@@ -158,11 +158,21 @@ def test_a_taken_port():
         ended = run("--listen", f"127.0.0.1:{daemon.port}")
         assert ended.returncode == 1
         assert f"127.0.0.1 port {daemon.port}" in ended.stderr
+        assert "with --listen" in ended.stderr
+
+
+def test_an_address_of_another_machine():
+    """No other port mends that, so none is advised."""
+    ended = run("--listen", "192.0.2.1:8080")
+    assert ended.returncode == 1
+    assert "192.0.2.1 port 8080" in ended.stderr
+    assert "another port" not in ended.stderr
 
 
 @pytest.mark.parametrize("arguments, words", (
     (("--threads", "many"), "many"),
-    (("--kernel", "quantum"), "quantum"),
+    (("--kernel", "quantum"), '"quantum" on this machine; there are '),
+    (("--kernel", "quantum"), "blas, reference"),
     (("--no-such-option",), "no-such-option"),
 ))
 def test_a_refused_configuration(arguments, words):

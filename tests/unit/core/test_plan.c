@@ -233,7 +233,8 @@ START_TEST(a_preferred_kernel_computes_what_suits_it) {
         ck_assert(plan.kernel == kernel || !kernel->available() || kernel->packed_bytes != NULL);
         request.kernel = kernel->name;
         if (kernel->available() && plan.kernel != kernel)
-            refuse_plan(&request, &NO_LIMITS, ATTN_BAD_VALUE, "/kernel", "float32");
+            refuse_plan(&request, &NO_LIMITS, ATTN_BAD_VALUE, "/kernel",
+                        "computes in float32 alone, and this call is in float64");
     }
 }
 END_TEST
