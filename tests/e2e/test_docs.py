@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents say, held against the daemon: problem types, metrics, words of the answer, the
 README's commands as they stand, and the picture."""
+import json
 import re
 import subprocess
 import sys
@@ -91,12 +92,31 @@ def curls():
 
 # What each pasted command prints, in the README's order.
 PRINTED = ["animal 0.68", '"weights":[[0.66976', "animal 0.70", '"weights":[[1,0]]',
-           '"variance":535.53']
+           '"variance": 535.53', "200 application/vnd.safetensors",
+           '"mask":"causal(bottom_right) & padding(kv 3,2)"', "\nattention_workers "]
 
 
 @pytest.mark.parametrize("command, sign", zip(curls(), PRINTED, strict=True))
 def test_a_pasted_command_works(command, sign, daemon):
     assert sign in run(command, daemon.port)
+
+
+def test_the_scaling_table_is_the_answer(client):
+    answer = client.send("POST", "/v1/experiments/scaling",
+                         b'{"d_k": [4, 64, 512], "keys": 3, "seed": 3}').json
+    table = README.split("| d_k |")[1].split("\n\n")[0].splitlines()[2:]
+    assert table == [
+        f"| {size['d_k']} | {size['variance']:.2f} | "
+        + " | ".join(f"{row['max']:.2f}" for row in size["rows"]) + " |"
+        for size in answer["results"]]
+
+
+def test_every_kernel_is_named(client):
+    """The README and the table of kernels say which there are."""
+    pages = [README, (ROOT / "docs" / "architecture.md").read_text()]
+    for kernel in json.loads(client.get("/v1").body)["kernels"]:
+        for page in pages:
+            assert f"`{kernel['name']}`" in page, kernel["name"]
 
 
 def the_call(source):

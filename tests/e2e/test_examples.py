@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
@@ -186,6 +187,7 @@ def refusing_daemon():
 
 
 CALLERS = {"quickstart.py": lambda url: [url],
+           "oracle.py": lambda url: [url],
            "sentences.py": lambda url: ["--url", url, "A sentence."]}
 
 
@@ -204,7 +206,31 @@ def test_a_call_that_is_not_served(script, server, words):
 @pytest.mark.parametrize("url", ["localhost:8080", "http://", "ftp://127.0.0.1", "http://a:b"])
 def test_an_address_that_is_none(url):
     ended(run("quickstart.py", url), 1, "http://127.0.0.1:8080", url)
+    ended(run("oracle.py", url), 1, "http://127.0.0.1:8080", url)
     ended(run("sentences.py", "--url", url), 2, "http://127.0.0.1:8080", url)
+
+
+# A fault in the kernel that the oracle's example judges, and the first stage that has it.
+FAULTS = [
+    ("", "", None),
+    ("np.float32(math.sqrt(D))", "np.float32(D)", "scaled"),
+    ("np.where(visible, scaled,", "np.where(np.tri(TQ, TK, dtype=bool), scaled,", "masked"),
+    ("weights.sum(axis=-1,", "weights.sum(axis=0,", "weights"),
+    ("np.float32(-np.inf))", "np.float32(np.nan))", "masked"),
+    ("weights @ v}", "weights @ v[..., ::-1]}", "output"),
+]
+
+
+@pytest.mark.parametrize("right, wrong, stage", FAULTS)
+def test_the_oracle_names_the_stage_that_is_wrong(right, wrong, stage, daemon, tmp_path):
+    source = (EXAMPLES / "oracle.py").read_text()
+    assert right in source
+    (tmp_path / "oracle.py").write_text(source.replace(right, wrong) if right else source)
+    done = run(tmp_path / "oracle.py", f"http://127.0.0.1:{daemon.port}",
+               env={**os.environ, "PYTHONPATH": str(EXAMPLES)})
+    said = done.stdout.decode()
+    assert done.returncode == (0 if stage is None else 1), said + done.stderr.decode()
+    assert set(re.findall(r"wrong from (\w+)", said)) == ({stage} if stage else set()), said
 
 
 @pytest.mark.parametrize("stdin, code, words", [
