@@ -36,13 +36,14 @@ static void refuse_unmatched(struct exchange *exchange, bool path_known) {
 static bool refuse_length(struct exchange *exchange, uint64_t length) {
     if (length <= exchange->body_limit)
         return false;
+    const bool json = exchange->body_limit < exchange->service->limits.body_bytes;
     struct problem problem;
     problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
-                "The body may have %zu bytes%s; this one has %s%llu. Send less per call, or have "
-                "the operator raise the limit.",
-                exchange->body_limit,
-                exchange->body_limit < exchange->service->limits.body_bytes ? " in JSON" : "",
-                exchange->has_length ? "" : "at least ", (unsigned long long)length);
+                "The body may have %zu bytes%s; this one has %s%llu. Send %sless per call, or have "
+                "the operator raise %s.",
+                exchange->body_limit, json ? " in JSON" : "",
+                exchange->has_length ? "" : "at least ", (unsigned long long)length,
+                json ? "safetensors or " : "", json ? "json_max_body" : "max_body");
     problem.limit = (double)exchange->body_limit;
     exchange_refuse(exchange, &problem);
     return true;
