@@ -106,8 +106,8 @@ enum attn_status attn_call_init(struct attn_call *call, struct attn_request *req
     typedef enum attn_status (*stage_function)(struct attn_call *, struct attn_request *,
                                                struct attn_error *);
     static const stage_function SHAPES_THEN_POSITIONS[] = {
-        attn_call_resolve_shapes, attn_call_resolve_positions, attn_call_resolve_head_lists,
-        attn_call_resolve_bias};
+        attn_call_resolve_shapes, attn_call_resolve_positions, attn_call_resolve_rope,
+        attn_call_resolve_head_lists, attn_call_resolve_bias};
     for (size_t n = 0; n < sizeof SHAPES_THEN_POSITIONS / sizeof *SHAPES_THEN_POSITIONS; n++)
         if (SHAPES_THEN_POSITIONS[n](call, request, error) != ATTN_OK)
             goto refused;

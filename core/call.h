@@ -17,10 +17,22 @@ struct attn_operand {
     ptrdiff_t sb, sh, st, sd;
 };
 
+/* How q and k are turned by their positions before they meet; see core/rope.h. */
+struct attn_rope {
+    size_t dims; /* leading dimensions that turn, even; 0: none */
+    bool interleaved;
+    double theta;            /* where inv_freq is NULL */
+    const double *inv_freq;  /* [dims / 2], borrowed, or NULL */
+    const int64_t *q_offset; /* position of query 0: one, or one per batch item */
+    size_t q_offset_count;
+    int64_t k_offset; /* position of key 0 */
+};
+
 struct attn_call {
     size_t B, Hq, Hkv, Tq, Tk, D, Dv;
     struct attn_operand q, k, v;
     struct attn_tensor bias; /* none, or broadcast to [B,Hq,Tq,Tk] */
+    struct attn_rope rope;
     double scale;
     double softcap;                /* 0: none */
     struct attn_mask mask;         /* validated; borrows the request's nodes */

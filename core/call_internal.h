@@ -17,6 +17,10 @@ enum attn_status attn_call_resolve_shapes(struct attn_call *call, struct attn_re
 enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn_request *request,
                                              struct attn_error *error);
 
+/* Rotary positions; the call's are known. Errors: BAD_VALUE. */
+enum attn_status attn_call_resolve_rope(struct attn_call *call, struct attn_request *request,
+                                        struct attn_error *error);
+
 /* ALiBi slopes and sinks, one per query head. Errors: BAD_VALUE. */
 enum attn_status attn_call_resolve_head_lists(struct attn_call *call, struct attn_request *request,
                                               struct attn_error *error);

@@ -110,10 +110,14 @@ static enum attn_status need_alignment(const struct attn_call *call,
                                        struct attn_error *error) {
     const bool by_mask = attn_mask_uses_positions(&request->mask);
     const bool by_alibi = request->alibi || request->alibi_slopes.values != NULL;
-    if (call->Tq == call->Tk || (!by_mask && !by_alibi))
+    const bool by_rope = request->rope.given && request->rope.q_offset.values == NULL;
+    if (call->Tq == call->Tk || (!by_mask && !by_alibi && !by_rope))
         return ATTN_OK;
     if (!has_causal(&request->mask))
-        return attn_fail(error, ATTN_AMBIGUOUS, by_mask ? "/mask" : "/alibi",
+        return attn_fail(error, ATTN_AMBIGUOUS,
+                         by_mask    ? "/mask"
+                         : by_alibi ? "/alibi"
+                                    : "/rope",
                          "With Tq = %zu and Tk = %zu it is not clear which key query 0 stands "
                          "at. Give q_offset, its position: 0 when it stands at key 0, Tk - Tq = "
                          "%lld when the last query stands at the last key.",

@@ -346,6 +346,7 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
     locate(&run, index);
     const size_t head = run.task.b * call->Hkv + run.task.hkv;
     run.task.packed = attn_heads_take(heads, head);
+    run.task.rotation = attn_heads_rotation(heads);
     run_task(&run);
     attn_heads_give(heads, head);
 }

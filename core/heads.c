@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "core/checked.h"
+#include "core/rope.h"
 
 struct place {
     size_t head;    /* which one is packed here, ... */
@@ -18,6 +19,7 @@ struct attn_heads {
     const struct attn_plan *plan;
     size_t count, bytes; /* places, and of each one's packed storage */
     char *packed;
+    struct attn_rotation rotation;
     struct place places[];
 };
 
@@ -28,7 +30,9 @@ static bool measure(const struct attn_plan *plan, size_t threads, size_t *count,
     return attn_mul_size(*count, sizeof(struct place), first) &&
            attn_add_size(*first, sizeof(struct attn_heads), first) &&
            attn_round_up_size(*first, 64, first) &&
-           attn_mul_size(*count, plan->packed_bytes, &all) && attn_add_size(*first, all, bytes);
+           attn_mul_size(*count, plan->packed_bytes, &all) && attn_add_size(*first, all, bytes) &&
+           attn_round_up_size(*bytes, 64, bytes) &&
+           attn_add_size(*bytes, plan->rotation_bytes, bytes);
 }
 
 size_t attn_heads_bytes(const struct attn_plan *plan, size_t threads) {
@@ -47,6 +51,9 @@ struct attn_heads *attn_heads_open(const struct attn_call *call, const struct at
     heads->plan = plan;
     heads->bytes = plan->packed_bytes;
     heads->packed = (char *)memory + first;
+    if (plan->rotation_bytes > 0)
+        heads->rotation = attn_rotation_make(call, attn_kernel_real_size(plan->kernel, call),
+                                             (char *)memory + bytes - plan->rotation_bytes);
     attn_heads_reset(heads);
     return heads;
 }
@@ -58,6 +65,10 @@ void attn_heads_reset(struct attn_heads *heads) {
 
 void attn_heads_close(struct attn_heads *heads) {
     pthread_mutex_destroy(&heads->lock);
+}
+
+const struct attn_rotation *attn_heads_rotation(const struct attn_heads *heads) {
+    return heads->plan->rotation_bytes == 0 ? NULL : &heads->rotation;
 }
 
 /* The place of head `index`; count when it has none. */

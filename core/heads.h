@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The packed key/value heads that the tasks of one call share while they run. Tasks are given out
+ * What the tasks of one call share while they run: the turns of its rotary positions, and packed
+ * key/value heads. Tasks are given out
  * head by head, so no more heads are in flight than threads run tasks; each has one of as many
  * places, and a place whose head is done is the next one's.
  */
@@ -24,6 +25,9 @@ struct attn_heads *attn_heads_open(const struct attn_call *call, const struct at
 void attn_heads_close(struct attn_heads *heads);
 /* Forgets what is packed, so that the call can be run again on other numbers. */
 void attn_heads_reset(struct attn_heads *heads);
+
+/* The turns of the call's rows; NULL where it has no rotary positions. */
+const struct attn_rotation *attn_heads_rotation(const struct attn_heads *heads);
 
 /* The packed storage of head `index` of B * Hkv until attn_heads_give; NULL where the kernel wants
  * none. Head indices are best asked for in rising order. */

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/executor_internal.h"
 #include "core/plan_internal.h"
+#include "core/rope.h"
 
 /* A worker's workspace is kept below this by cutting tiles, for very wide heads. */
 #define WORKSPACE_TARGET ((size_t)32 << 20)
@@ -136,6 +137,8 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
                                attn_call_group(call), WORKSPACE_LIMIT);
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
+    if (call->rope.dims > 0 && plan->tasks > 0)
+        plan->rotation_bytes = attn_rotation_bytes(call, attn_kernel_real_size(plan->kernel, call));
     attn_plan_cost(call, plan);
     if (plan->work > limits->flops)
         return attn_fail_limit(

@@ -25,12 +25,13 @@ struct attn_plan {
     size_t tasks;           /* B * Hkv * row_tiles */
     size_t workspace_bytes; /* per worker, partial buffers included */
     size_t packed_bytes;    /* of each key/value head in flight, shared by the workers at it */
+    size_t rotation_bytes;  /* of the turns of rotary positions, shared by all workers */
     size_t result_bytes;    /* all wanted tensors */
     double scores_total;    /* B * Hq * Tq * Tk */
     double scores_planned;  /* of them in tiles that are not known to be empty */
     double flops;           /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map */
-    /* flops, 16 for each score's softmax, and 50 for each nanosecond that evaluating the mask may
-       take: what limits and scheduling go by */
+    /* flops, 16 for each score's softmax, 50 for each nanosecond that evaluating the mask may take,
+       and the turning of rotary positions: what limits and scheduling go by */
     double work;
 };
 

@@ -12,6 +12,10 @@
 #define SOFTMAX_WORK 16.0
 /* Floating-point operations that a worker does in a nanosecond. */
 #define WORK_PER_NANOSECOND 50.0
+/* What a pair of a rotary position costs, in the same operations: to make its turn, and to use it.
+ */
+#define TURN_WORK 100.0
+#define TURNING_WORK 40.0
 /* Nanoseconds that planning may spend on classifying tiles. */
 #define PLANNING_NANOSECONDS 4e6
 /* Rows and keys of the parts that kernels look at in a tile that is hidden in part. */
@@ -116,6 +120,15 @@ static double mapped_share(const struct attn_call *call) {
            ((double)call->map_cols / (double)call->Tk);
 }
 
+/* Tables, and the rows that are turned: every query once, every key at most once per task. */
+static double rotation_work(const struct attn_call *call, const struct attn_plan *plan) {
+    const double items = (double)call->B, Tq = (double)call->Tq, Tk = (double)call->Tk;
+    const double made = (double)call->rope.q_offset_count * Tq + Tk;
+    const double turned =
+        items * ((double)call->Hq * Tq + (double)call->Hkv * Tk * (double)plan->row_tiles);
+    return 0.5 * (double)call->rope.dims * (TURN_WORK * made + TURNING_WORK * turned);
+}
+
 void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
     double mask_time = 0;
     plan->scores_total = (double)call->B * (double)call->Hq * (double)call->Tq * (double)call->Tk;
@@ -128,6 +141,6 @@ void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
     if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
         plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
                        (double)call->map_rows * (double)call->map_cols;
-    plan->work =
-        plan->flops + SOFTMAX_WORK * plan->scores_planned + WORK_PER_NANOSECOND * mask_time;
+    plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned +
+                 WORK_PER_NANOSECOND * mask_time + rotation_work(call, plan);
 }

@@ -49,6 +49,17 @@ struct attn_map_selection {
     int64_t rows[2], cols[2];
 };
 
+/* Rotary positions as asked for. */
+struct attn_rope_request {
+    bool given, theta_given, dims_given;
+    double theta;
+    struct attn_real_list inv_freq;
+    bool interleaved;
+    int64_t dims;
+    struct attn_int_list q_offset; /* not given: the call's */
+    int64_t k_offset;
+};
+
 struct attn_request {
     struct attn_tensor q, k, v;
     enum attn_layout layout;
@@ -63,6 +74,7 @@ struct attn_request {
     bool alibi; /* the paper's slopes; false with alibi_slopes given: those */
     struct attn_real_list alibi_slopes;
     struct attn_real_list sink;
+    struct attn_rope_request rope;
     enum attn_precision precision;
     bool output_dtype_given;
     enum attn_dtype output_dtype;

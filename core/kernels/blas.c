@@ -15,6 +15,7 @@
 
 #include "core/checked.h"
 #include "core/convert.h"
+#include "core/kernels/operand.h"
 #include "core/kernels/rowops.h"
 #include "core/kernels/wide.h"
 
@@ -128,12 +129,6 @@ static void *take_area(char **cursor, size_t bytes) {
     void *area = *cursor;
     *cursor += bytes;
     return area;
-}
-
-static const void *operand_row(const struct attn_operand *operand, size_t b, size_t h, size_t t) {
-    const ptrdiff_t at =
-        (ptrdiff_t)b * operand->sb + (ptrdiff_t)h * operand->sh + (ptrdiff_t)t * operand->st;
-    return (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
 }
 
 /* True when BLAS can read rows of this width in place: dense rows, a stride that is an int. */
@@ -276,6 +271,9 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define LOAD attn_load_float
 #define REAL_DTYPE ATTN_FLOAT32
 #define WIDENS true
+#define QUERY_ROW attn_query_row_float
+#define KEY_ROW attn_key_row_float
+#define VALUE_ROW attn_value_row_float
 #define REAL_MIN FLT_MIN
 #define REAL_MAX FLT_MAX
 #include "core/kernels/blas_tiles.h"
@@ -288,6 +286,9 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define LOAD attn_load_double
 #define REAL_DTYPE ATTN_FLOAT64
 #define WIDENS false
+#define QUERY_ROW attn_query_row_double
+#define KEY_ROW attn_key_row_double
+#define VALUE_ROW attn_value_row_double
 #define REAL_MIN DBL_MIN
 #define REAL_MAX DBL_MAX
 #include "core/kernels/blas_tiles.h"

@@ -2,6 +2,7 @@
 /*
  * Tiles and their scores for one real type, and the maps made of them; included by blas.c with
  *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE,
+ *   QUERY_ROW, KEY_ROW and VALUE_ROW (operand.h's),
  *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number, and
  *   WIDENS, whether rows with scores that are not finite are done again in a wider type.
  * blas_tiles_attend.h, which takes these definitions back, comes after it.
@@ -65,32 +66,43 @@ static void F(scale_query)(const struct F(tiles) * tiles, REAL *row, double scal
         row[d] = (REAL)((double)row[d] * scale);
 }
 
+/* Puts a row where it belongs, unless it has been loaded there. */
+static void F(place_row)(const REAL *row, size_t width, REAL *place) {
+    if (row != place && width > 0)
+        memcpy(place, row, width * sizeof *place);
+}
+
 /* Packs the group's query rows, multiplied by `scale`. */
 static void F(pack_queries)(struct F(tiles) * tiles, double scale) {
     const struct attn_task *task = tiles->task;
-    const struct attn_operand *q = &task->call->q;
     const size_t D = task->call->D;
     for (size_t row = 0; row < tiles->M; row++) {
-        const size_t h = task->hkv * tiles->G + row / task->rows;
-        const void *from = operand_row(q, task->b, h, task->row + row % task->rows);
-        LOAD(q->dtype, from, q->sd, D, tiles->q + row * D);
+        REAL *place = tiles->q + row * D;
+        const REAL *from =
+            QUERY_ROW(task, attn_score_row_head(task, row), attn_score_row_query(task, row), place);
+        F(place_row)(from, D, place);
         if (scale != 1)
-            F(scale_query)(tiles, tiles->q + row * D, scale);
+            F(scale_query)(tiles, place, scale);
     }
     tiles->q_largest = tiles->ops->ROWOPS.magnitude(tiles->q, tiles->M * D);
 }
 
-/* Rows [key, key + keys) of k or v: in place where BLAS can read them, else widened. */
+/* Rows [key, key + keys) of k or v: in place where BLAS can read them, else loaded. */
 static struct F(block)
-    F(load_block)(const struct F(tiles) * tiles, const struct attn_operand *operand, size_t width,
-                  size_t key, size_t keys) {
+    F(load_block)(const struct F(tiles) * tiles, bool values, size_t key, size_t keys) {
     const struct attn_task *task = tiles->task;
-    const void *from = operand_row(operand, task->b, task->hkv, key);
-    if (operand->dtype == REAL_DTYPE && fits_blas(operand, width))
-        return (struct F(block)){from, (int)operand->st};
-    for (size_t j = 0; j < keys; j++)
-        LOAD(operand->dtype, operand_row(operand, task->b, task->hkv, key + j), operand->sd, width,
-             tiles->panel + j * width);
+    const struct attn_call *call = task->call;
+    const struct attn_operand *operand = values ? &call->v : &call->k;
+    const size_t width = values ? call->Dv : call->D;
+    const bool as_it_is = values || task->rotation == NULL;
+    if (as_it_is && operand->dtype == REAL_DTYPE && fits_blas(operand, width))
+        return (struct F(block)){attn_operand_row(operand, task->b, task->hkv, key),
+                                 (int)operand->st};
+    for (size_t j = 0; j < keys; j++) {
+        REAL *place = tiles->panel + j * width;
+        const REAL *from = values ? VALUE_ROW(task, key + j, place) : KEY_ROW(task, key + j, place);
+        F(place_row)(from, width, place);
+    }
     return (struct F(block)){tiles->panel, (int)attn_max_size(width, 1)};
 }
 
@@ -127,8 +139,7 @@ static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *
         memset(tiles->s, 0, piece->rows * piece->keys * sizeof(REAL));
         return;
     }
-    const struct F(block) k =
-        F(load_block)(tiles, &tiles->task->call->k, D, piece->key, piece->keys);
+    const struct F(block) k = F(load_block)(tiles, false, piece->key, piece->keys);
     GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)piece->rows, (int)piece->keys, (int)D, 1,
          tiles->q + piece->row * D, (int)D, k.data, k.stride, 0, tiles->s, (int)piece->keys);
     if (WIDENS && F(may_overflow)(tiles, piece, k))

@@ -98,7 +98,7 @@ static void F(add_values)(const struct F(tiles) * tiles, enum pass pass,
         F(soften)(tiles, piece);
     if (call->Dv == 0)
         return;
-    const struct F(block) v = F(load_block)(tiles, &call->v, call->Dv, piece->key, piece->keys);
+    const struct F(block) v = F(load_block)(tiles, true, piece->key, piece->keys);
     if (pass == PASS_NON_FINITE)
         F(add_non_finite)(tiles, piece, v);
     else
@@ -201,6 +201,9 @@ static void F(attend)(const struct attn_task *task, void *memory, struct attn_pa
 #undef GEMM
 #undef LOAD
 #undef REAL_DTYPE
+#undef QUERY_ROW
+#undef KEY_ROW
+#undef VALUE_ROW
 #undef WIDENS
 #undef REAL_MIN
 #undef REAL_MAX

@@ -15,6 +15,7 @@
 #include "core/checked.h"
 #include "core/kernels/fused_pack.h"
 #include "core/kernels/fused_strips.h"
+#include "core/kernels/operand.h"
 #include "core/kernels/wide.h"
 
 enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
@@ -54,7 +55,7 @@ static void add_non_finite(const struct attn_strips *strips, const struct attn_p
         strips->ops->f.exp_sum(strips->s + r * STRIDE, piece->keys, m == -INFINITY ? 0 : m);
     }
     for (size_t j = 0; j < piece->keys; j++) {
-        const float *v = attn_fused_value_row(task, piece->key + j, strips->scratch);
+        const float *v = attn_value_row_float(task, piece->key + j, strips->scratch);
         if (!strips->ops->f.all_finite(v, Dv))
             add_non_finite_row(strips, piece, j, v);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "core/convert.h"
+#include "core/kernels/operand.h"
 #include "core/kernels/rowops.h"
 
 enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4, AHEAD = 16 };
@@ -73,36 +73,15 @@ void attn_fused_packed_open(const struct attn_call *call, const struct attn_grid
     }
 }
 
-static const void *row_of(const struct attn_task *task, const struct attn_operand *operand,
-                          size_t t) {
-    const ptrdiff_t at = (ptrdiff_t)task->b * operand->sb + (ptrdiff_t)task->hkv * operand->sh +
-                         (ptrdiff_t)t * operand->st;
-    return (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
-}
-
 /* Rows are read once and may lie far away: asks for those that come next. */
 static void ask_for(const struct attn_task *task, const struct attn_operand *operand, size_t t,
                     size_t rows, size_t width) {
     const size_t bytes = width * attn_dtype_size(operand->dtype);
     for (size_t r = 0; r < rows && t + r < task->call->Tk && operand->sd == 1; r++) {
-        const char *row = row_of(task, operand, t + r);
+        const char *row = attn_operand_row(operand, task->b, task->hkv, t + r);
         for (size_t at = 0; at < bytes; at += 64)
             __builtin_prefetch(row + at);
     }
-}
-
-/* Row t as dense floats: where it lies, or widened into `scratch`. */
-static const float *widen(const struct attn_task *task, const struct attn_operand *operand,
-                          size_t t, size_t width, float *scratch) {
-    const void *from = row_of(task, operand, t);
-    if (operand->dtype == ATTN_FLOAT32 && operand->sd == 1)
-        return from;
-    attn_load_float(operand->dtype, from, operand->sd, width, scratch);
-    return scratch;
-}
-
-const float *attn_fused_value_row(const struct attn_task *task, size_t t, float *scratch) {
-    return widen(task, &task->call->v, t, task->call->Dv, scratch);
 }
 
 /* Returns the largest magnitude. */
@@ -117,8 +96,7 @@ static float pack_keys(const struct attn_task *task, const struct attn_fused_set
         const float *rows[QUAD];
         ask_for(task, &task->call->k, key + j + AHEAD, QUAD, D);
         for (size_t r = 0; r < QUAD; r++)
-            rows[r] =
-                j + r < keys ? widen(task, &task->call->k, key + j + r, D, scratch + r * D) : zeros;
+            rows[r] = j + r < keys ? attn_key_row_float(task, key + j + r, scratch + r * D) : zeros;
         for (size_t r = 0; r < QUAD; r++)
             largest = fmaxf(largest, ops->f.magnitude(rows[r], D));
         set->transpose(rows, D, k + j / PANEL * D * PANEL + j % PANEL, PANEL);
@@ -141,7 +119,7 @@ static bool pack_values(const struct attn_task *task, size_t key, size_t keys, s
     const size_t padded = PANEL * in_panels(keys);
     bool cleaned = false;
     for (size_t j = 0; j < keys; j++) {
-        const float *row = widen(task, &task->call->v, key + j, Dv, scratch);
+        const float *row = attn_value_row_float(task, key + j, scratch);
         ask_for(task, &task->call->v, key + j + AHEAD, 1, Dv);
         if (!ops->f.all_finite(row, Dv)) {
             row = clean(row, Dv, scratch);

@@ -36,7 +36,4 @@ struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
                                               const struct attn_fused_set *set, size_t index,
                                               size_t end, float *scratch);
 
-/* Row `t` of the task's values as floats, as it came: in place, or widened into `scratch`. */
-const float *attn_fused_value_row(const struct attn_task *task, size_t t, float *scratch);
-
 #endif

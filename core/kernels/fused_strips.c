@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "core/convert.h"
 #include "core/kernels/fused_pack.h"
+#include "core/kernels/operand.h"
 #include "core/kernels/wide.h"
 
 #define FINISH_PASTE2(a, b) a##b
@@ -125,27 +126,13 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     return strips;
 }
 
-/* Where score row `row` of the task, below M, lies. */
-static const void *query_at(const struct attn_strips *strips, size_t row) {
-    const struct attn_task *task = strips->task;
-    const struct attn_operand *q = &task->call->q;
-    const size_t h = task->hkv * attn_call_group(task->call) + row / task->rows;
-    const size_t t = task->row + row % task->rows;
-    const ptrdiff_t at = (ptrdiff_t)task->b * q->sb + (ptrdiff_t)h * q->sh + (ptrdiff_t)t * q->st;
-    return (const char *)q->data + at * (ptrdiff_t)attn_dtype_size(q->dtype);
-}
-
-/* Score row `row` as dense floats: zeros past the last one. */
+/* Score row `row` of the task as dense floats: zeros past the last one. */
 static const float *query_row(const struct attn_strips *strips, size_t row, float *scratch) {
-    const struct attn_operand *q = &strips->task->call->q;
-    const size_t D = strips->task->call->D;
-    if (row >= strips->M) {
-        memset(scratch, 0, D * sizeof *scratch);
-        return scratch;
-    }
-    if (q->dtype == ATTN_FLOAT32 && q->sd == 1)
-        return query_at(strips, row);
-    attn_load_float(q->dtype, query_at(strips, row), q->sd, D, scratch);
+    const struct attn_task *task = strips->task;
+    if (row < strips->M)
+        return attn_query_row_float(task, attn_score_row_head(task, row),
+                                    attn_score_row_query(task, row), scratch);
+    memset(scratch, 0, task->call->D * sizeof *scratch);
     return scratch;
 }
 
@@ -162,12 +149,16 @@ static void scale_queries(const struct attn_strips *strips, float *q, size_t n, 
 
 /* Rows are read once and may lie far away: asks for a strip's. */
 static void ask_for_queries(const struct attn_strips *strips, size_t strip) {
-    const struct attn_operand *q = &strips->task->call->q;
-    const size_t bytes = strips->task->call->D * attn_dtype_size(q->dtype);
+    const struct attn_task *task = strips->task;
+    const struct attn_operand *q = &task->call->q;
+    const size_t bytes = task->call->D * attn_dtype_size(q->dtype);
     const size_t first = strip * strips->set->rows;
-    for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++)
+    for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++) {
+        const char *from = attn_operand_row(q, task->b, attn_score_row_head(task, row),
+                                            attn_score_row_query(task, row));
         for (size_t at = 0; at < bytes && q->sd == 1; at += 64)
-            __builtin_prefetch((const char *)query_at(strips, row) + at);
+            __builtin_prefetch(from + at);
+    }
 }
 
 /* Four rows at a time, the last ones first, for what is written past them is another's place. */

@@ -36,6 +36,8 @@ struct attn_grid {
     size_t key_tile; /* keys per block, >= 1 */
 };
 
+struct attn_rotation;
+
 struct attn_task {
     const struct attn_kernel *kernel;
     const struct attn_call *call;
@@ -45,6 +47,7 @@ struct attn_task {
     /* The kernel's packed_bytes for this key/value head, shared by all tasks of the head that run;
        NULL when it wants none. */
     void *packed;
+    const struct attn_rotation *rotation; /* NULL: none; operand.h's rows are turned by it */
     /* Polled between key blocks: when it becomes true the kernel may return early with garbage. */
     const atomic_bool *cancelled;
 };

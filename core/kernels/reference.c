@@ -13,6 +13,7 @@
 
 #include "core/checked.h"
 #include "core/convert.h"
+#include "core/kernels/operand.h"
 
 enum { KEY_TILE = 64, ROW_TILE = 16 };
 
@@ -20,10 +21,10 @@ enum { KEY_TILE = 64, ROW_TILE = 16 };
 struct query {
     const struct attn_task *task;
     size_t h, row;
-    double *scaled; /* [D] scale * q */
-    double *raw;    /* [D] q */
-    double *key;    /* [D] scratch */
-    double *value;  /* [Dv] scratch */
+    const double *raw; /* [D] q */
+    double *scaled;    /* [D] scale * q */
+    double *key;       /* [D] scratch */
+    double *value;     /* [Dv] scratch */
     uint64_t *scratch;
 };
 
@@ -50,27 +51,16 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
     return attn_add_size(bytes, words * sizeof(uint64_t), &bytes) ? bytes : SIZE_MAX;
 }
 
-/* Row t of an operand's head, widened. */
-static void load_row(const struct attn_operand *operand, size_t b, size_t h, size_t t, size_t width,
-                     double *out) {
-    const ptrdiff_t at =
-        (ptrdiff_t)b * operand->sb + (ptrdiff_t)h * operand->sh + (ptrdiff_t)t * operand->st;
-    const char *from =
-        (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
-    attn_load_double(operand->dtype, from, operand->sd, width, out);
-}
-
 static struct query query_open(const struct attn_task *task, size_t score_row, void *memory) {
     const struct attn_call *call = task->call;
     struct query query = {.task = task};
     query.h = task->hkv * attn_call_group(call) + score_row / task->rows;
     query.row = task->row + score_row % task->rows;
-    query.raw = memory;
-    query.scaled = query.raw + call->D;
+    query.raw = attn_query_row_double(task, query.h, query.row, memory);
+    query.scaled = (double *)memory + call->D;
     query.key = query.scaled + call->D;
     query.value = query.key + call->D;
     query.scratch = (uint64_t *)(query.value + call->Dv);
-    load_row(&call->q, task->b, query.h, query.row, call->D, query.raw);
     for (size_t d = 0; d < call->D; d++)
         query.scaled[d] = call->scale * query.raw[d];
     return query;
@@ -115,9 +105,9 @@ static double score_at(const struct query *query, size_t j, enum attn_stage stag
     const struct attn_call *call = query->task->call;
     const double *q = stage == ATTN_STAGE_RAW ? query->raw : query->scaled;
     double score = 0;
-    load_row(&call->k, query->task->b, query->task->hkv, j, call->D, query->key);
+    const double *k = attn_key_row_double(query->task, j, query->key);
     for (size_t d = 0; d < call->D; d++)
-        score += q[d] * query->key[d];
+        score += q[d] * k[d];
     if (stage <= ATTN_STAGE_SCALED)
         return score;
     if (call->softcap > 0)
@@ -150,9 +140,9 @@ static void add_value(const struct query *query, size_t j, double p, double *o) 
     const bool narrow = call->precision == ATTN_PRECISION_FLOAT32;
     if (p == 0)
         return;
-    load_row(&call->v, query->task->b, query->task->hkv, j, call->Dv, query->value);
+    const double *v = attn_value_row_double(query->task, j, query->value);
     for (size_t d = 0; d < call->Dv; d++)
-        o[d] += p * (narrow ? (double)(float)query->value[d] : query->value[d]);
+        o[d] += p * (narrow ? (double)(float)v[d] : v[d]);
 }
 
 /* The row's output in units of `unit`. */

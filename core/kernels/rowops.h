@@ -27,6 +27,9 @@
     void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                  \
     /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */         \
     void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                \
+    /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines  \
+       stand in turns[0 .. pairs) and whose sines stand behind them. */                      \
+    void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);           \
     /* True when no element is NaN or of a magnitude above `limit`; or NaN or infinite. */   \
     bool (*all_within)(const REAL *row, size_t n, REAL limit);                               \
     bool (*all_finite)(const REAL *row, size_t n);

@@ -141,6 +141,17 @@ static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
     }
 }
 
+static void F(row_rotate)(REAL *row, const REAL *turns, size_t pairs, bool interleaved) {
+    const size_t step = interleaved ? 2 : 1, across = interleaved ? 1 : pairs;
+    for (size_t n = 0; n < pairs; n++) {
+        REAL *const pair = row + n * step;
+        const REAL x = pair[0], y = pair[across];
+        const REAL c = turns[n], s = turns[pairs + n];
+        pair[0] = x * c - y * s;
+        pair[across] = x * s + y * c;
+    }
+}
+
 static bool F(row_all_within)(const REAL *row, size_t n, REAL limit) {
     const VECTOR most = (VECTOR){0} + limit;
     MASK beyond = {0};

@@ -24,6 +24,25 @@ static double operand_at(const struct attn_operand *operand, size_t b, size_t h,
     return value;
 }
 
+/* The same at a position, whose pair of dimensions n stands turned by position * frequency n. */
+static double turned_at(const struct attn_call *call, const struct attn_operand *operand,
+                        const size_t at[4], int64_t position) {
+    const struct attn_rope *rope = &call->rope;
+    const size_t pairs = rope->dims / 2, d = at[3];
+    const double own = operand_at(operand, at[0], at[1], at[2], d);
+    if (d >= rope->dims)
+        return own;
+    const size_t n = rope->interleaved ? d / 2 : d % pairs;
+    const size_t first = rope->interleaved ? 2 * n : n;
+    const size_t second = rope->interleaved ? 2 * n + 1 : n + pairs;
+    const double frequency = rope->inv_freq != NULL
+                                 ? rope->inv_freq[n]
+                                 : pow(rope->theta, -2.0 * (double)n / (double)rope->dims);
+    const long double angle = (long double)position * (long double)frequency;
+    const double other = operand_at(operand, at[0], at[1], at[2], d == first ? second : first);
+    return (double)(own * cosl(angle) + (d == first ? -other : other) * sinl(angle));
+}
+
 static double added_at(const struct attn_call *call, size_t b, size_t h, size_t i, size_t j) {
     double added = 0;
     if (!attn_tensor_is_none(&call->bias)) {
@@ -49,14 +68,23 @@ static bool sees(const struct row *row, size_t j) {
     return row->visible[j / 64] >> j % 64 & 1;
 }
 
+static double raw_at(const struct attn_call *call, const struct row *row, size_t j) {
+    const struct attn_rope *rope = &call->rope;
+    const size_t item = rope->q_offset_count > 1 ? row->b : 0;
+    const int64_t i_stands = rope->dims == 0 ? 0 : rope->q_offset[item] + (int64_t)row->i;
+    double raw = 0;
+    for (size_t d = 0; d < call->D; d++)
+        raw += turned_at(call, &call->q, (const size_t[]){row->b, row->h, row->i, d}, i_stands) *
+               turned_at(call, &call->k, (const size_t[]){row->b, row->hkv, j, d},
+                         rope->k_offset + (int64_t)j);
+    return raw;
+}
+
 static void score_row(const struct attn_call *call, const struct row *row,
                       const struct run_expected *expected) {
     for (size_t j = 0; j < call->Tk; j++) {
         const size_t at = row->at * call->Tk + j;
-        double raw = 0;
-        for (size_t d = 0; d < call->D; d++)
-            raw += operand_at(&call->q, row->b, row->h, row->i, d) *
-                   operand_at(&call->k, row->b, row->hkv, j, d);
+        const double raw = raw_at(call, row, j);
         const double scaled = call->scale * raw;
         const double capped =
             call->softcap > 0 ? call->softcap * tanh(scaled / call->softcap) : scaled;

@@ -76,17 +76,27 @@ static inline void with_sinks(struct executor_case *c) {
     c->run.request.sink = (struct attn_real_list){c->sinks, 4};
 }
 
+/* Both batch items far from key 0, each elsewhere; all dimensions turn. */
+static inline void with_rope(struct executor_case *c) {
+    static const int64_t offset[] = {1000, -17};
+    c->run.request.rope =
+        (struct attn_rope_request){.given = true, .q_offset = {offset, 2}, .k_offset = 990};
+}
+
 static inline void with_everything(struct executor_case *c) {
     with_scale_and_cap(c);
     with_causal_window_and_padding(c);
     with_bias(c);
     with_sinks(c);
     c->run.request.alibi = true;
+    c->run.request.rope = (struct attn_rope_request){
+        .given = true, .interleaved = true, .dims_given = true, .dims = 14};
 }
 
 static void (*const CASES[])(struct executor_case *) = {
-    with_nothing, with_scale_and_cap, with_causal, with_causal_window_and_padding,
-    with_bias,    with_alibi,         with_sinks,  with_everything,
+    with_nothing,    with_scale_and_cap, with_causal, with_causal_window_and_padding,
+    with_bias,       with_alibi,         with_sinks,  with_rope,
+    with_everything,
 };
 
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };

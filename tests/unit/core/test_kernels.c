@@ -161,6 +161,33 @@ static void with_a_sink(struct pair *pair) {
         (struct attn_real_list){pair->per_head, pair->run.sizes.Hq};
 }
 
+static void set_rope(struct pair *pair, struct attn_rope_request rope) {
+    const size_t D = pair->run.sizes.D;
+    rope.given = D >= 2;
+    rope.dims_given = rope.dims_given || D % 2 != 0;
+    if (rope.dims == 0)
+        rope.dims = (int64_t)(D / 2 * 2);
+    pair->run.request.rope = pair->reference.request.rope = rope;
+}
+
+static void with_rope_far_away(struct pair *pair) {
+    static const int64_t offset = 1000000;
+    set_rope(pair, (struct attn_rope_request){
+                       .theta_given = true, .theta = 5e5, .q_offset = {&offset, 1}});
+}
+
+/* Not all dimensions, neighbours in pairs, and every batch item elsewhere. */
+static void with_partial_rope(struct pair *pair) {
+    static const int64_t offsets[] = {-40, 7};
+    static const double frequency = 0.7;
+    set_rope(pair, (struct attn_rope_request){.dims_given = true,
+                                              .dims = 2,
+                                              .inv_freq = {&frequency, 1},
+                                              .interleaved = true,
+                                              .q_offset = {offsets, pair->run.sizes.B},
+                                              .k_offset = -3});
+}
+
 static void with_all_at_once(struct pair *pair) {
     with_scale(pair);
     with_softcap(pair);
@@ -168,6 +195,7 @@ static void with_all_at_once(struct pair *pair) {
     with_full_bias(pair);
     with_slopes(pair);
     with_a_sink(pair);
+    set_rope(pair, (struct attn_rope_request){.interleaved = true});
 }
 
 static void with_no_option(struct pair *pair) {
@@ -195,6 +223,8 @@ static const struct {
     {"bias [1,1,Tq,Tk]", with_plane_of_bias},
     {"alibi", with_slopes},
     {"sink", with_a_sink},
+    {"rope", with_rope_far_away},
+    {"rope of two dimensions", with_partial_rope},
     {"all at once", with_all_at_once},
 };
 

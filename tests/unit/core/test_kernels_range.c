@@ -157,6 +157,21 @@ START_TEST(scores_of_any_size_are_weighed) {
 }
 END_TEST
 
+/* The same of rows that are turned, which are too large for that themselves. */
+START_TEST(turned_scores_of_any_size) {
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        static const int64_t offset = -40;
+        open_run(&run, ATTN_FLOAT32, _i);
+        run.request.rope = (struct attn_rope_request){
+            .given = true, .interleaved = interleaved != 0, .q_offset = {&offset, 1}};
+        multiply(&run, 0, interleaved ? 1e30f : FLT_MAX);
+        multiply(&run, 1, 1e30f);
+        expect_formula(4e-6);
+        run_close(&run);
+    }
+}
+END_TEST
+
 /* No score fits a float, and none is above 0. */
 START_TEST(scores_that_are_all_too_low) {
     open_run(&run, ATTN_FLOAT32, _i);
@@ -322,6 +337,7 @@ static Suite *kernels_range_suite(void) {
     tcase_add_loop_test(range, large_values_and_infinite_ones, 0, loops);
     tcase_add_loop_test(range, sums_of_large_doubles_average, 0, loops);
     tcase_add_loop_test(range, scores_of_any_size_are_weighed, 0, loops);
+    tcase_add_loop_test(range, turned_scores_of_any_size, 0, loops);
     tcase_add_loop_test(range, scores_that_are_all_too_low, 0, loops);
     tcase_add_loop_test(range, sums_that_come_back_count, 0, loops);
     tcase_add_loop_test(range, a_large_query_stays_in_its_row, 0, loops);

@@ -294,6 +294,37 @@ START_TEST(hide_selects_by_bit) {
 }
 END_TEST
 
+/* Every number of pairs, both ways of pairing; what stands behind them stays. */
+START_TEST(rotate_turns_pairs) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 0; n < 2 * (LONGEST / 2); n++) {
+        const size_t pairs = n / 2;
+        const bool interleaved = n % 2 != 0;
+        float f[LONGEST], turns_f[LONGEST] = {0};
+        double d[LONGEST], turns_d[LONGEST] = {0};
+        for (size_t e = 0; e < LONGEST; e++)
+            d[e] = f[e] = (float)e;
+        for (size_t pair = 0; pair < pairs;
+             pair++) { /* exact products, so that FMA shows nothing */
+            turns_d[pair] = turns_f[pair] = 0.5f * (float)(pair % 2);
+            turns_d[pairs + pair] = turns_f[pairs + pair] = 0.25f;
+        }
+        set->f.rotate(f, turns_f, pairs, interleaved);
+        set->d.rotate(d, turns_d, pairs, interleaved);
+        for (size_t e = 0; e < LONGEST; e++) {
+            const size_t pair = interleaved ? e / 2 : e % (pairs == 0 ? 1 : pairs);
+            const bool second = interleaved ? e % 2 != 0 : e >= pairs;
+            const size_t across = interleaved ? 1 : pairs;
+            const double cosine = 0.5 * (double)(pair % 2);
+            const double want = e >= 2 * pairs ? (double)e
+                                : second       ? (double)(e - across) * 0.25 + (double)e * cosine
+                                               : (double)e * cosine - (double)(e + across) * 0.25;
+            ck_assert(d[e] == want && (double)f[e] == want);
+        }
+    }
+}
+END_TEST
+
 START_TEST(all_finite_sees_every_place) {
     const struct attn_rowops *set = rowops_under_test(_i);
     const float values[] = {NAN, INFINITY, -INFINITY};
@@ -331,6 +362,7 @@ static Suite *rowops_suite(void) {
                                   a_sum_that_is_too_low_is_told,
                                   magnitude_is_the_largest,
                                   hide_selects_by_bit,
+                                  rotate_turns_pairs,
                                   all_finite_sees_every_place};
     Suite *suite = suite_create("rowops");
     TCase *cases = tcase_create("every instruction set");
