@@ -42,6 +42,28 @@ const struct options_hint ATTENTION_HINTS[] = {
     {"alibi_slopes", "It is called alibi, and takes true or the slopes"},
     {"sinks", "It is called sink: one logit per query head"},
     {"s_aux", "It is called sink: one logit per query head"},
+    {"rotary", "It is called rope: {\"theta\": 10000}"},
+    {"rotary_emb", "Say it with rope: {\"theta\": 10000}"},
+    {"rotary_embedding", "Say it with rope: {\"theta\": 10000}"},
+    {"rotary_pos_emb", "Say it with rope: {\"theta\": 10000}"},
+    {"do_rotary", "Say it with rope: {\"theta\": 10000}"},
+    {"rope_theta", "Say \"rope\": {\"theta\": ...}"},
+    {"rotary_base", "Say \"rope\": {\"theta\": ...}"},
+    {"rotary_emb_base", "Say \"rope\": {\"theta\": ...}"},
+    {"theta", "It stands in rope: {\"theta\": ...}"},
+    {"inv_freq", "It stands in rope: {\"inv_freq\": [...]}"},
+    {"rope_scaling", "Send the scaled frequencies: \"rope\": {\"inv_freq\": [...]}"},
+    {"rotary_dim", "Say \"rope\": {\"dims\": ...}"},
+    {"rotary_embedding_dim", "Say \"rope\": {\"dims\": ...}"},
+    {"partial_rotary_factor", "Say \"rope\": {\"dims\": ...}, which is the factor times D"},
+    {"rotary_interleaved", "Say \"rope\": {\"interleaved\": true}"},
+    {"interleaved", "It stands in rope: {\"interleaved\": true}"},
+    {"rotary_cos", "Tables are made here: send the frequencies as \"rope\": {\"inv_freq\": [...]}"},
+    {"rotary_sin", "Tables are made here: send the frequencies as \"rope\": {\"inv_freq\": [...]}"},
+    {"freqs_cis", "Tables are made here: send the frequencies as \"rope\": {\"inv_freq\": [...]}"},
+    {"k_offset", "It stands in rope: {\"k_offset\": ...}; elsewhere keys count from 0"},
+    {"position_ids",
+     "Rows stand one after the other from q_offset on; rope has a k_offset as well"},
     {"window_size", "Say \"mask\": {\"type\": \"window\", \"left\": ..., \"right\": ...}"},
     {"sliding_window", "Say \"mask\": {\"type\": \"window\", \"left\": size - 1, \"right\": 0}"},
     {"attention_window",
@@ -79,7 +101,7 @@ const struct options_hint ATTENTION_HINTS[] = {
 };
 
 /* Parts of the contract that this version does not serve. */
-static const char *const LATER[] = {"score", "rope", "labels", "capture"};
+static const char *const LATER[] = {"score", "labels", "capture"};
 
 static const char *const TRAINING[] = {"dropout",      "dropout_p",         "dropout_rate",
                                        "attn_dropout", "attention_dropout", "dropout_seed"};

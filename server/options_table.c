@@ -165,6 +165,7 @@ static const struct option OPTIONS_TABLE[] = {
     {"bias", OPTION_SCALAR, apply_bias},
     {"alibi", OPTION_LIST, apply_alibi},
     {"sink", OPTION_LIST, options_apply_sink},
+    {"rope", OPTION_SCALAR, options_apply_rope},
     {"output_dtype", OPTION_SCALAR, options_apply_output_dtype},
     {"return", OPTION_LIST, options_apply_return},
     {"weights", OPTION_SCALAR, options_apply_weights},

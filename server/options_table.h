@@ -73,4 +73,8 @@ enum attn_status options_apply_return(struct options *options, struct json_value
 enum attn_status options_apply_weights(struct options *options, struct json_value value,
                                        const char *pointer);
 
+/* `rope` (options_rope.c). */
+enum attn_status options_apply_rope(struct options *options, struct json_value value,
+                                    const char *pointer);
+
 #endif

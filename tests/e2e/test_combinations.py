@@ -20,6 +20,7 @@ OPTIONS = {
     "block_causal": {"mask": [{"type": "block_causal", "block": 5}]},
     "hide": {"mask": [{"type": "hide", "tensor": "hidden"}]},
     "bias": {"bias": "bias"}, "alibi": {"alibi": True}, "sink": {"sink": [0.5, -1, 0, 2]},
+    "rope": {"rope": {"theta": 100, "dims": 6}},
     "softcap": {"softcap": 1.5}, "scale": {"scale": 0.9}, "q_offset": {"q_offset": [4, -2]},
 }
 

@@ -7,6 +7,7 @@ Where both sides add the same numbers in the same order they have the same bits.
 """
 import numpy as np
 import pytest
+from support.oracle_rope import rotate
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 SHAPES = ((2, 4, 19, 16), (2, 2, 70, 16), (2, 2, 70, 9))
@@ -200,3 +201,69 @@ def test_items_and_heads_keep_their_own(call):
     swapped = [2, 3, 0, 1]
     equal((y[:, swapped] for y in run(q, k, v, options)),
           run(q[:, swapped], k[:, ::-1], v[:, ::-1], options))
+
+
+ROPES = ({}, {"theta": 500000, "dims": 6}, {"interleaved": True},
+         {"interleaved": True, "dims": 10, "inv_freq": [1, 0.5, 0.25, 0.1, -0.01]})
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=str)
+@pytest.mark.parametrize("shift", [1, -1000, 2**31, 2**52])
+def test_rope_is_about_distances(call, rope, shift):
+    run, same, q, k, v = call
+    near = {"rope": {**rope, "q_offset": [51, 7], "k_offset": 3}}
+    far = {"rope": {**rope, "q_offset": [51 + shift, 7 + shift], "k_offset": 3 + shift}}
+    same(run(q, k, v, near), run(q, k, v, far))
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=str)
+def test_rope_is_turning_before_the_call(call, rope):
+    run, same, q, k, v = call
+    turned = [rotate(q, [51, 51], rope).astype(q.dtype), rotate(k, [0, 0], rope).astype(k.dtype)]
+    for name in ("output", "scores"):
+        same(run(q, k, v, {"rope": rope, "q_offset": 51}, name=name), run(*turned, v, name=name))
+
+
+def test_theta_is_its_frequencies(call):
+    run, _, q, k, v = call
+    for dims in (16, 6):
+        given = [500000.0 ** (-2.0 * n / dims) for n in range(dims // 2)]
+        equal(run(q, k, v, {"rope": {"dims": dims, "theta": 500000}, "q_offset": 9}),
+              run(q, k, v, {"rope": {"dims": dims, "inv_freq": given}, "q_offset": 9}))
+
+
+def test_pairing_is_an_order_of_dimensions(call):
+    run, same, q, k, v = call
+    apart = [*range(0, 16, 2), *range(1, 16, 2)]
+    same(run(q, k, v, {"rope": {"interleaved": True}, "q_offset": 51}),
+         run(q[..., apart], k[..., apart], v, {"rope": {}, "q_offset": 51}))
+
+
+def test_rope_turns_its_dimensions_and_no_others(call):
+    """Where they are 0 there is nothing to turn; and no speed is no turn."""
+    run, _, q, k, v = call
+    bare = [np.where(np.arange(16) < 6, 0, x).astype(x.dtype) for x in (q, k)]
+    for name in ("output", "scores"):
+        equal(run(*bare, v, name=name),
+              run(*bare, v, {"rope": {"dims": 6}, "q_offset": 51}, name=name))
+        equal(run(q, k, v, name=name),
+              run(q, k, v, {"rope": {"inv_freq": [0] * 8}, "q_offset": 51}, name=name))
+
+
+def test_rope_keeps_lengths(call):
+    """A row against itself, where it stands: its own square, however it is turned."""
+    run, same, q, _, v = call
+    k = np.ascontiguousarray(q[:, ::2])
+    options = {"rope": {"q_offset": 1234, "k_offset": 1234}, "scale": 1}
+    for scores in run(k, k, v[:, :, :19], options, name="scores"):
+        diagonal = np.diagonal(scores, axis1=2, axis2=3)
+        np.testing.assert_allclose(diagonal, np.square(k, dtype=np.float64).sum(-1),
+                                   rtol=1e-6 if q.dtype == np.float32 else 1e-14)
+
+
+def test_rope_by_chunks_is_one_shot(call):
+    run, same, q, k, v = call
+    whole = run(q, k, v, {"rope": {}, "mask": "causal", "q_offset": 51})
+    parts = [run(q[:, :, a:b], k[:, :, :51 + b], v[:, :, :51 + b],
+                 {"rope": {}, "mask": "causal", "q_offset": 51 + a}) for a, b in ((0, 7), (7, 19))]
+    same(whole, (np.concatenate(chunks, axis=2) for chunks in zip(*parts, strict=True)))

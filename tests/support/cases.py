@@ -186,6 +186,26 @@ class Builder:
         if self.chance(0.2):
             self.options["softcap"] = self.pick((0.5, 3, 30.0))
 
+    def rope(self, D):
+        """Drawn last, so that older draws stay as they were."""
+        if D < 2 or not self.chance(0.25):
+            return
+        dims = D // 2 * 2 if self.chance(0.6) else 2 * self.whole(1, D // 2)
+        rope = {} if dims == D else {"dims": dims}
+        how = self.pick(("theta", "inv_freq", "default"))
+        if how == "theta":
+            rope["theta"] = self.pick((100, 5e5, 1e6))
+        if how == "inv_freq":
+            speeds = self.rng.random(dims // 2)
+            rope["inv_freq"] = self.tensor(speeds) if self.chance(0.3) else speeds.tolist()
+        if self.chance(0.5):
+            rope["interleaved"] = self.pick((True, False))
+        if self.chance(0.4):
+            far = self.pick((0, -9, 10**6, 2**52))
+            rope["q_offset"] = self.pick((far, [far + n for n in self.per_batch(0, 99)]))
+            rope["k_offset"] = far + self.whole(-9, 9)
+        self.options["rope"] = rope
+
     def layout(self, native):
         """The native [B,H,T,D] arrays in a rank and layout that can hold them."""
         ways = ["bhtd", "bthd", "heads"]
@@ -223,6 +243,7 @@ class Builder:
         self.additive()
         self.scoring(D)
         q, k, v = (to_dtype(x, dtype) for x in self.layout(native))
+        self.rope(D)
         return Case(self.seed, dtype, q, k, v, self.options, self.tensors)
 
 

@@ -15,7 +15,7 @@ from support import safetensors
 
 WIRES = ("safetensors", "nested", "flat", "base64")
 JSON_TYPE, SAFETENSORS_TYPE = "application/json", "application/vnd.safetensors"
-PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv")
+PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq")
 RESULTS = ("output", "weights", "scores", "lse")
 DTYPE_NAMES = {np.dtype("uint16"): "bfloat16"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention by the book: an oracle in float64 over whole matrices, independent of the daemon.
 
-    score = scale*(q.k) -> softcap -> + bias, ALiBi -> hidden := -inf -> softmax (+ sink) -> . V
+    q, k turned by rope -> score = scale*(q.k) -> softcap -> + bias, ALiBi -> hidden := -inf
+    -> softmax (+ sink) -> . V
 
 `attention` takes the same options object as the service and returns the same named results, always
 in the arithmetic type given (float64 unless a plain float32 run is wanted to compare errors with).
@@ -10,6 +11,7 @@ It trusts its input; refusing bad requests is the daemon's business and is teste
 import numpy as np
 
 from support.oracle_mask import Shape, query_offsets, visible
+from support.oracle_rope import rotate_both
 
 STAGES = ("raw", "scaled", "capped", "masked", "weights")
 
@@ -154,6 +156,8 @@ def attention(q, k, v, options=None, tensors=None, dtype=np.float64):
     shape = Shape(B, Hq, Tq, k.shape[2])
     shape.offsets = query_offsets(options, shape)
     with np.errstate(all="ignore"):
+        if "rope" in options:
+            q, k = rotate_both(q, k, options["rope"], shape.offsets, tensor)
         stages, seen = score_stages(q, k, options, shape, tensor)
         stages["weights"], lse = softmax(
             stages["masked"], seen, sink_logits(options, Hq, tensor, dtype))

@@ -78,6 +78,22 @@ START_TEST(scale_none_is_one) {
 }
 END_TEST
 
+START_TEST(rope_is_read_whole) {
+    struct codec_request request = decoded_json(
+        WITH("\"f\":[0.5,2],\"rope\":{\"inv_freq\":\"f\",\"interleaved\":true,\"dims\":4,"
+             "\"q_offset\":[3,-4],\"k_offset\":-9}"));
+    const struct attn_rope_request *rope = &request.attention.rope;
+    ck_assert(rope->given && rope->interleaved && rope->dims_given && rope->dims == 4);
+    ck_assert(!rope->theta_given && rope->inv_freq.count == 2 && rope->inv_freq.values[1] == 2);
+    ck_assert(rope->q_offset.count == 2 && rope->q_offset.values[1] == -4 && rope->k_offset == -9);
+    codec_request_close(&request);
+    request = decoded_json(WITH("\"rope\":{\"theta\":5e5}"));
+    ck_assert(rope->given && rope->theta_given && rope->theta == 5e5 && !rope->dims_given);
+    ck_assert(rope->inv_freq.values == NULL && rope->q_offset.values == NULL);
+    codec_request_close(&request);
+}
+END_TEST
+
 /* Lists may be named tensors, too; a tensor that is named is no unknown field. */
 START_TEST(tensors_by_name) {
     struct codec_request request =
@@ -101,7 +117,17 @@ static const struct refusal REFUSALS[] = {
     {WITH("\"softmax_scale\":1"), ATTN_UNKNOWN_FIELD, "/softmax_scale", "scale"},
     {WITH("\"dropout_p\":0"), ATTN_TRAINING_ONLY, "/dropout_p", "training"},
     {WITH("\"score\":\"scaled_dot\""), ATTN_UNKNOWN_FIELD, "/score", "not available"},
-    {WITH("\"rope\":{}"), ATTN_UNKNOWN_FIELD, "/rope", "not available"},
+    {WITH("\"rope\":true"), ATTN_BAD_TYPE, "/rope", "{\"theta\": 10000}"},
+    {WITH("\"rope\":{\"thet\":1}"), ATTN_UNKNOWN_FIELD, "/rope/thet", "Did you mean \"theta\""},
+    {WITH("\"rope\":{\"base\":1}"), ATTN_UNKNOWN_FIELD, "/rope/base", "It is called theta"},
+    {WITH("\"rope\":{\"x\":1}"), ATTN_UNKNOWN_FIELD, "/rope/x", "It has theta, inv_freq"},
+    {WITH("\"rope\":{\"theta\":\"a\"}"), ATTN_BAD_TYPE, "/rope/theta", "\"a\""},
+    {WITH("\"rope\":{\"interleaved\":1}"), ATTN_BAD_TYPE, "/rope/interleaved", "2n+1"},
+    {WITH("\"rope\":{\"dims\":1.5}"), ATTN_BAD_TYPE, "/rope/dims", "1.5"},
+    {WITH("\"rope\":{\"inv_freq\":\"f\"}"), ATTN_BAD_VALUE, "/rope/inv_freq", "no tensor called"},
+    {WITH("\"rope\":{\"q_offset\":[[1]]}"), ATTN_BAD_SHAPE, "/rope/q_offset", "flat"},
+    {WITH("\"rope\":{\"k_offset\":[1]}"), ATTN_BAD_TYPE, "/rope/k_offset", "list"},
+    {WITH("\"rotary_dim\":8"), ATTN_UNKNOWN_FIELD, "/rotary_dim", "{\"dims\": ...}"},
     {WITH("\"labels\":{}"), ATTN_UNKNOWN_FIELD, "/labels", "not available"},
     {WITH("\"capture\":true"), ATTN_UNKNOWN_FIELD, "/capture", "not available"},
     {WITH("\"num_heads\":0"), ATTN_BAD_VALUE, "/num_heads", "0 came"},
@@ -223,6 +249,7 @@ static Suite *options_suite(void) {
     tcase_add_loop_test(tests, maps_are_returned_when_asked, 0, COUNT(RETURNS));
     tcase_add_test(tests, scale_none_is_one);
     tcase_add_test(tests, tensors_by_name);
+    tcase_add_test(tests, rope_is_read_whole);
     tcase_add_loop_test(tests, refuses_options, 0, COUNT(REFUSALS));
     tcase_add_test(tests, query_options_are_read_as_written);
     tcase_add_loop_test(tests, refuses_query_options, 0, COUNT(QUERIES));
