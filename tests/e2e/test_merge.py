@@ -5,6 +5,8 @@ Where an oracle is at hand its bounds are those of docs/semantics.md (support/ag
 are merged from partial outputs in float32, as an attention that spans machines should: each partial
 rounded to half by itself would add errors that no merge can take back.
 """
+import time
+
 import numpy as np
 import pytest
 from support import raw
@@ -197,6 +199,8 @@ def test_a_merge_that_waits_meets_its_deadline():
     with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port) as other:
         other.send(raw.post(b'{"d_k": [512], "samples": 97000}', path="/v1/experiments/scaling"))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 1000)
+        time.sleep(0.2)  # until it is submitted; and a worker that has not begun would merge first
+        raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 0)
         answer = daemon.client.send("POST", "/v1/merge?timeout_ms=100", body,
                                     {"Content-Type": kind})
         other.close()
