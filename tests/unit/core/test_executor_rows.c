@@ -204,23 +204,32 @@ START_TEST(nan_is_stronger_than_a_sink) {
 }
 END_TEST
 
-/* The last key is hidden from all but the last row; padding hides it from that one as well. */
+/* Hides the last key by a length, or by a bias: that one is no mask, and kernels compute its score.
+ */
+static void hide_last_key(struct run *opened, struct attn_mask_node *node, bool by_bias) {
+    static const int64_t length = 19;
+    static float bias[20];
+    bias[19] = -INFINITY;
+    *node = (struct attn_mask_node){
+        .kind = ATTN_MASK_PADDING, .kv_lengths = {&length, 1}, .pointer = "/mask"};
+    if (by_bias)
+        opened->request.bias = attn_tensor_view(bias, ATTN_FLOAT32, 1, (const size_t[]){20});
+    else
+        opened->request.mask = (struct attn_mask){node, 1};
+}
+
 START_TEST(hidden_values_that_are_not_finite_change_nothing) {
     static const float values[] = {NAN, INFINITY, -INFINITY};
-    static const int64_t length = 19;
-    for (size_t n = 0; n < COUNT_OF(values); n++) {
+    for (size_t n = 0; n < 2 * COUNT_OF(values); n++) {
         struct attn_mask_node nodes[2];
         open_small(&run, (size_t)_i);
         open_small(&other, (size_t)_i);
-        for (size_t m = 0; m < 2; m++)
-            nodes[m] = (struct attn_mask_node){
-                .kind = ATTN_MASK_PADDING, .kv_lengths = {&length, 1}, .pointer = "/mask"};
-        run.request.mask = (struct attn_mask){&nodes[0], 1};
-        other.request.mask = (struct attn_mask){&nodes[1], 1};
+        hide_last_key(&run, &nodes[0], n % 2 == 1);
+        hide_last_key(&other, &nodes[1], n % 2 == 1);
         for (size_t d = 0; d < SIZES.D; d++)
-            operand(&run, 1)[19 * SIZES.D + d] = values[n];
+            operand(&run, 1)[19 * SIZES.D + d] = values[n / 2];
         for (size_t d = 0; d < SIZES.Dv; d++)
-            operand(&run, 2)[19 * SIZES.Dv + d] = values[n];
+            operand(&run, 2)[19 * SIZES.Dv + d] = values[n / 2];
         run_all(&run);
         run_all(&other);
         expect_same_bits();

@@ -258,6 +258,55 @@ START_TEST(packed_documents_are_skipped_exactly) {
 }
 END_TEST
 
+/* The types of ids with what they hold, and numbers that are each other's bits in some of them. */
+static const struct {
+    enum attn_dtype dtype;
+    int64_t lowest, highest;
+} ID_TYPES[] = {
+    {ATTN_INT8, INT8_MIN, INT8_MAX},    {ATTN_UINT8, 0, UINT8_MAX},
+    {ATTN_INT16, INT16_MIN, INT16_MAX}, {ATTN_UINT16, 0, UINT16_MAX},
+    {ATTN_INT32, INT32_MIN, INT32_MAX}, {ATTN_UINT32, 0, UINT32_MAX},
+    {ATTN_INT64, INT64_MIN, INT64_MAX}, {ATTN_UINT64, 0, INT64_MAX},
+};
+static const int64_t IDS[] = {-1,        INT8_MIN,       INT16_MIN,        INT32_MIN,  INT64_MIN,
+                              0,         INT8_MAX + 1,   INT16_MAX + 1,    UINT8_MAX,  UINT16_MAX,
+                              INT16_MAX, UINT16_MAX + 1, (int64_t)1 << 31, UINT32_MAX, INT64_MAX};
+enum { ID_TYPE_COUNT = sizeof ID_TYPES / sizeof *ID_TYPES, ID_COUNT = sizeof IDS / sizeof *IDS };
+
+/* Those of IDS that a type holds, as its tensor and as numbers. */
+static struct attn_tensor typed_ids(size_t type, unsigned char *bytes, int64_t *numbers) {
+    const size_t size = attn_dtype_size(ID_TYPES[type].dtype);
+    size_t n = 0;
+    for (size_t i = 0; i < ID_COUNT; i++)
+        if (IDS[i] >= ID_TYPES[type].lowest && IDS[i] <= ID_TYPES[type].highest) {
+            memcpy(bytes + n * size, &IDS[i], size);
+            numbers[n++] = IDS[i];
+        }
+    return attn_tensor_view(bytes, ID_TYPES[type].dtype, 1, &n);
+}
+
+START_TEST(ids_of_two_types_are_compared_as_numbers) {
+    unsigned char row_bytes[8 * ID_COUNT], key_bytes[8 * ID_COUNT];
+    int64_t rows[ID_COUNT], keys[ID_COUNT];
+    uint64_t bits[ID_COUNT];
+    struct attn_mask_node node = {.kind = ATTN_MASK_SEGMENTS,
+                                  .tensor = typed_ids((size_t)_i % ID_TYPE_COUNT, row_bytes, rows),
+                                  .kv = typed_ids((size_t)_i / ID_TYPE_COUNT, key_bytes, keys)};
+    const size_t Tq = node.tensor.shape[0], Tk = node.kv.shape[0];
+    const struct attn_mask_space space = {1, 1, Tq, Tk, NULL, 0};
+    const struct attn_mask_tile tile = {0, 0, 0, Tq, 0, Tk};
+    struct attn_mask mask = {&node, 1};
+    struct attn_error error = {0};
+    ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
+    attn_mask_fill(&mask, &space, &tile, bits, NULL);
+    for (size_t r = 0; r < Tq; r++)
+        for (size_t k = 0; k < Tk; k++)
+            EXPECT((bits[r] >> k & 1) == (rows[r] == keys[k]), "%s %lld beside %s %lld",
+                   attn_dtype_name(node.tensor.dtype), (long long)rows[r],
+                   attn_dtype_name(node.kv.dtype), (long long)keys[k]);
+}
+END_TEST
+
 START_TEST(windows_at_the_ends_of_int64_saturate) {
     const int64_t offsets[] = {INT64_MIN, INT64_MAX, 0};
     const struct attn_mask_space space = {3, 1, 4, 9, offsets, 3};
@@ -334,6 +383,8 @@ static Suite *mask_suite(void) {
     tcase_add_test(tests, negation_and_joins_keep_ranges_tight);
     tcase_add_test(tests, joins_are_decided_by_one_operand);
     tcase_add_test(tests, packed_documents_are_skipped_exactly);
+    tcase_add_loop_test(tests, ids_of_two_types_are_compared_as_numbers, 0,
+                        ID_TYPE_COUNT * ID_TYPE_COUNT);
     tcase_add_test(tests, windows_at_the_ends_of_int64_saturate);
     tcase_add_test(tests, sizes_past_two_to_the_32_stay_exact);
     tcase_add_test(tests, no_mask_and_no_positions);
