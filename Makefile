@@ -104,7 +104,7 @@ SANITIZE_ubsan := UBSAN_OPTIONS=print_stacktrace=1
 SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
-.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load bench format check-format \
+.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load mutate bench format check-format \
         syntax tidy cppcheck shellcheck install uninstall generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -124,6 +124,7 @@ PORT ?= 8080
 ARGS ?=
 E2E ?= tests/e2e
 LOAD ?=
+MUTATE ?=
 
 run: ## install what is missing, build, and start the daemon on 127.0.0.1 (PORT=8080, ARGS=more flags)
 	@tools/setup run
@@ -156,6 +157,9 @@ e2e: ## build the daemon and test it over HTTP (VARIANT=..., E2E=files, PYTEST_A
 load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requests N')
 	+@$(parallel) $(DAEMON)
 	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) tests/load.py $(LOAD)
+
+mutate: ## plant faults in a copy of the core, one at a time, that tests must find (MUTATE=...)
+	@$(PYTHON) tests/mutate/run.py $(MUTATE)
 
 bench: ## build the benchmarks and run them in order, two to six minutes (BENCH='numbers kernels' for some)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants the faults of the tables beside this file, one at a time, in a scratch copy of the
+project, and fails unless each makes some test fail: first the core's unit tests are run, then, when
+they all pass, a part of the tests over HTTP.
+
+It refuses a table that is no longer true: a text that does not stand exactly once in its file, or a
+fault that does not compile. Before the first fault all of the tests must pass.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import faults_arithmetic
+import faults_fused
+import faults_masks
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDED = ("Makefile", "openapi.yaml", "core", "config", "server", "tools", "tests")
+HANGS_SECONDS = 120  # a test that passes takes 10 at most
+# A make that runs this must not hand its own flags and variables to those that build the copies.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+HTTP_TESTS = [f"tests/e2e/test_{name}.py" for name in (
+    "cases", "worked_examples", "laws", "pitfalls", "oracle", "errors")]
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+
+
+def table():
+    tables = (faults_arithmetic, faults_masks, faults_fused)
+    rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
+    names = [fault.name for fault in rows]
+    doubled = {name for name in names if names.count(name) > 1}
+    assert not doubled, f"names of more than one fault: {doubled}"
+    return rows
+
+
+def untrue_rows():
+    """Rows whose text does not stand exactly once in its file, each with a sentence."""
+    for fault in table():
+        path = ROOT / fault.file
+        count = path.read_text().count(fault.old) if path.is_file() else 0
+        if count != 1:
+            yield (f"\"{fault.name}\": its text stands {count} times in {fault.file}, not once. "
+                   "Bring the row up to date, or take it out if the fault cannot be made any more:"
+                   f"\n{fault.old}")
+
+
+class Copy:
+    """A scratch copy of the project with its own build."""
+
+    def __init__(self, folder):
+        self.folder, self.seconds = folder, {}
+        self.copy_sources()
+
+    def copy_sources(self):
+        """Only what differs is written, so that a second run builds little; what went is removed,
+        for sources and test cases are found by wildcard."""
+        listing = subprocess.check_output(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *NEEDED],
+            cwd=ROOT, text=True)
+        wanted = {name for name in listing.split("\0") if name and (ROOT / name).is_file()}
+        for name in wanted:
+            here, there = ROOT / name, self.folder / name
+            if not there.is_file() or there.read_bytes() != here.read_bytes():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(here, there)
+        for path in sorted((p for top in NEEDED for p in (self.folder / top).rglob("*")),
+                           reverse=True):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+            elif path.is_file() and path.relative_to(self.folder).as_posix() not in wanted:
+                path.unlink()
+
+    def run(self, *command, **environment):
+        """(exit code, output); a command that hangs has failed."""
+        with subprocess.Popen(
+                command, cwd=self.folder, env={**ENVIRONMENT, **environment}, text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True) as process:
+            try:
+                output, _ = process.communicate(timeout=HANGS_SECONDS)
+                return process.returncode, output
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                return "hangs", process.communicate()[0]
+
+    def build(self, *targets):
+        """Warnings do not matter: a fault may leave a variable unused."""
+        code, output = self.run("make", "-s", "-j1", "WERROR=", *targets)
+        assert code == 0, f"does not compile:\n{output[-3000:]}"
+
+    def unit_tests(self):
+        """The core's, the quickest first once their times are known."""
+        names = [path.stem for path in (ROOT / "tests/unit/core").glob("test_*.c")]
+        return sorted(names, key=lambda name: (self.seconds.get(name, 0), name))
+
+    def failing_test(self):
+        """The name of a test that fails, or None."""
+        names = self.unit_tests()
+        self.build(*(f"build/release/tests/core/{name}" for name in names))
+        for name in names:
+            started = time.monotonic()
+            if self.run(f"build/release/tests/core/{name}")[0] != 0:
+                return name
+            self.seconds[name] = time.monotonic() - started
+        self.build("build/attentiond")
+        code, output = self.run(
+            str(ROOT / "build/venv/bin/python"), "-m", "pytest", "-x", "-q", "-p",
+            "no:cacheprovider", *HTTP_TESTS, ATTENTIOND="build/attentiond")
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return None if code == 0 else failed[0].split(" ")[1] if failed else f"pytest: {code}"
+
+    def plant(self, fault):
+        """What finds the fault, and how many seconds that took."""
+        path, started = self.folder / fault.file, time.monotonic()
+        clean = path.read_text()
+        path.write_text(clean.replace(fault.old, fault.new))
+        try:
+            return self.failing_test(), time.monotonic() - started
+        finally:
+            path.write_text(clean)
+
+
+def prepare(number):
+    copy = Copy(ROOT / "build" / "mutate" / str(number))
+    found = copy.failing_test()
+    assert found is None, f"{found} fails"
+    return copy
+
+
+def plant_all(rows, jobs):
+    """[(fault, what finds it or None)], printed as they come."""
+    with ThreadPoolExecutor(jobs) as pool:
+        copies = SimpleQueue()
+        for copy in pool.map(prepare, range(jobs)):
+            copies.put(copy)
+
+        def plant(fault):
+            copy = copies.get()
+            try:
+                found, seconds = copy.plant(fault)
+            except AssertionError as refused:
+                found, seconds = refused, 0
+            finally:
+                copies.put(copy)
+            print(f"{seconds:5.1f} s  {fault.name:50} {found or 'SURVIVES'}", flush=True)
+            return fault, found
+
+        return list(pool.map(plant, rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", default="", help="faults whose name or file contains this")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4))
+    arguments = parser.parse_args()
+    untrue = list(untrue_rows())
+    if untrue:
+        sys.exit("The table of faults is not true any more.\n\n" + "\n".join(untrue))
+    rows = [f for f in table() if arguments.only in f.name or arguments.only in f.file]
+    started = time.monotonic()
+    try:
+        results = plant_all(rows, arguments.jobs)
+    except AssertionError as refused:
+        sys.exit(f"Without a fault: {refused}")
+    wrong = [(fault, found) for fault, found in results if not isinstance(found, str)]
+    http = sum(isinstance(found, str) and found.startswith("tests/e2e") for _, found in results)
+    print(f"{len(rows)} faults, {len(rows) - len(wrong)} found ({http} of them over HTTP only) in "
+          f"{time.monotonic() - started:.0f} s")
+    for fault, found in wrong:
+        print(f"\nNo test fails for \"{fault.name}\" in {fault.file}: {fault.why}" if found is None
+              else f"\n\"{fault.name}\" in {fault.file} {found}")
+    return 1 if wrong or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
