@@ -189,6 +189,25 @@ START_TEST(nan_in_a_query_stays_in_its_row) {
 }
 END_TEST
 
+/* Its scores are all NaN, which comparisons drop: the row has no largest score, and is not empty.
+ */
+START_TEST(a_query_of_nan_in_float64_has_an_lse_of_nan) {
+    const struct attn_kernel *kernel = attn_kernel_find(kernel_name((size_t)_i));
+    if (kernel->float32_only)
+        return;
+    run_open(&run, ATTN_FLOAT64, RUN_BHTD, SIZES);
+    run.request.kernel = kernel->name;
+    run.request.returns = RUN_EVERYTHING;
+    ((double *)run.operands[0])[7 * SIZES.D + 3] = NAN;
+    run_all(&run);
+    ck_assert(isnan(run_at(&run, ATTN_RESULT_LSE, 7)));
+    ck_assert(isnan(run_at(&run, ATTN_RESULT_OUTPUT, 7 * SIZES.Dv)));
+    ck_assert(!isnan(run_at(&run, ATTN_RESULT_LSE, 6)));
+    ck_assert_uint_eq(atomic_load(&run.result.empty_rows), 0);
+    run_close(&run);
+}
+END_TEST
+
 /* A sink does not hide that a row is NaN. */
 START_TEST(nan_is_stronger_than_a_sink) {
     static const double sinks[] = {0, 1e300};
@@ -304,6 +323,7 @@ static Suite *executor_rows_suite(void) {
     suite_add_tcase(suite, sink);
     TCase *values = tcase_create("values");
     tcase_add_loop_test(values, nan_in_a_query_stays_in_its_row, 0, kernels);
+    tcase_add_loop_test(values, a_query_of_nan_in_float64_has_an_lse_of_nan, 0, kernels);
     tcase_add_loop_test(values, nan_is_stronger_than_a_sink, 0, kernels);
     tcase_add_loop_test(values, hidden_values_that_are_not_finite_change_nothing, 0, kernels);
     tcase_add_loop_test(values, a_visible_infinite_value_reaches_its_elements_only, 0, kernels);
