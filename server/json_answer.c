@@ -193,7 +193,7 @@ enum attn_status json_answer_finish(const struct codec_report *report,
     }
     json_text_literal(&text, "\"meta\":");
     json_meta_write(&text, report, result);
-    json_text_literal(&text, "}");
+    json_text_literal(&text, "}\n");
     answer->length = text.length;
     return ATTN_OK;
 }

@@ -182,7 +182,7 @@ static enum attn_status encode(struct call_work *work) {
     }
     json_text_literal(&text, "],");
     write_meta(&text, call);
-    json_text_literal(&text, "}");
+    json_text_literal(&text, "}\n");
     answer->length = text.length;
     return ATTN_OK;
 }

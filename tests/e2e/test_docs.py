@@ -98,7 +98,9 @@ PRINTED = ["animal 0.68", '"weights":[[0.66976', "animal 0.70", '"weights":[[1,0
 
 @pytest.mark.parametrize("command, sign", zip(curls(), PRINTED, strict=True))
 def test_a_pasted_command_works(command, sign, daemon):
-    assert sign in run(command, daemon.port)
+    printed = run(command, daemon.port)
+    assert sign in printed
+    assert printed.endswith("\n")  # or the terminal's prompt stands behind the answer
 
 
 def test_the_scaling_table_is_the_answer(client):
