@@ -51,6 +51,10 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
     return attn_add_size(bytes, words * sizeof(uint64_t), &bytes) ? bytes : SIZE_MAX;
 }
 
+static bool is_cancelled(const struct attn_task *task) {
+    return atomic_load_explicit(task->cancelled, memory_order_relaxed);
+}
+
 static struct query query_open(const struct attn_task *task, size_t score_row, void *memory) {
     const struct attn_call *call = task->call;
     struct query query = {.task = task};
@@ -124,7 +128,7 @@ static double score_at(const struct query *query, size_t j, enum attn_stage stag
 static double largest_score(const struct query *query) {
     const size_t Tk = query->task->call->Tk;
     double m = -INFINITY;
-    for (size_t key = 0; key < Tk; key += KEY_TILE) {
+    for (size_t key = 0; key < Tk && !is_cancelled(query->task); key += KEY_TILE) {
         const size_t keys = attn_min_size(KEY_TILE, Tk - key);
         const uint64_t visible = visible_keys(query, key, keys);
         for (size_t j = 0; j < keys; j++)
@@ -152,7 +156,7 @@ static void attend_row(const struct query *query, double unit, double *o, double
     *m = largest_score(query);
     *l = 0;
     const double base = *m == -INFINITY ? 0 : *m;
-    for (size_t key = 0; key < call->Tk; key += KEY_TILE) {
+    for (size_t key = 0; key < call->Tk && !is_cancelled(query->task); key += KEY_TILE) {
         const size_t keys = attn_min_size(KEY_TILE, call->Tk - key);
         const uint64_t visible = visible_keys(query, key, keys);
         for (size_t j = 0; j < keys; j++) {
@@ -178,7 +182,7 @@ static void attend(const struct attn_task *task, void *memory, struct attn_parti
     const struct attn_call *call = task->call;
     const size_t M = attn_call_group(call) * task->rows;
     for (size_t row = 0; row < M; row++) {
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+        if (is_cancelled(task))
             return;
         const struct query query = query_open(task, row, memory);
         double *o = (double *)partial->o + row * call->Dv;
@@ -201,7 +205,8 @@ static double map_value(const struct query *query, size_t j, bool visible, enum 
         return visible ? score_at(query, j, stage) : -INFINITY;
     if (!visible || l == 0)
         return 0;
-    return exp(score_at(query, j, ATTN_STAGE_MASKED) - m) / l;
+    const double score = score_at(query, j, ATTN_STAGE_MASKED);
+    return score == -INFINITY ? 0 : exp(score - m) / l; /* 0 even where m and l are NaN */
 }
 
 static void scores(const struct attn_task *task, void *memory,
@@ -221,6 +226,7 @@ const struct attn_kernel attn_kernel_reference = {
     .name = "reference",
     .sentence = "Plain loops in double: the oracle. Slow.",
     .accumulates_double = true,
+    .visits_hidden = true,
     .available = available,
     .grid = grid,
     .workspace = workspace,

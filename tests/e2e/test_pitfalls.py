@@ -169,6 +169,18 @@ def test_11_what_is_visible_is_not_swallowed(ask):
             np.testing.assert_equal(answer["output"].tolist(), [[1, poison]])
 
 
+def test_11_what_is_hidden_weighs_0_in_a_row_of_nan_too(ask):
+    """By a mask, by a bias, and by arithmetic: -inf is -inf in every row."""
+    options = {"mask": {"type": "padding", "kv_lengths": [4]}, "bias": "b"}
+    bias = {"b": np.array([[0, 0, -INF, 0, 0]], dtype=np.float32)}
+    for spoiler in (math.nan, INF):
+        for answer in ask([[1]], [[spoiler], [0], [1], [-INF], [2]], np.ones((5, 1)), options,
+                          bias, ("weights", "scores")):
+            assert np.isnan(answer["weights"][0, :2]).all()
+            assert answer["weights"][0, 2:].tolist() == [0, 0, 0]
+            assert answer["scores"][0, 2:].tolist() == [-INF] * 3
+
+
 def test_11_one_bad_row_leaves_the_others_alone(ask):
     q, k, v = random_tensors((70, 8), (97, 8), (97, 5))
     bad = q.copy()

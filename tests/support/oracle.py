@@ -107,7 +107,8 @@ def softmax(masked, seen, sink):
     exponentials = np.where(seen, np.exp(masked - base), masked.dtype.type(0))
     total = exponentials.sum(axis=-1, keepdims=True) + np.exp(join - base)
     empty = total == 0
-    weights = np.where(seen, exponentials / np.where(empty, 1, total), masked.dtype.type(0))
+    counts = seen & (masked != -np.inf)  # -inf weighs 0 in a row that is NaN too
+    weights = np.where(counts, exponentials / np.where(empty, 1, total), masked.dtype.type(0))
     lse = np.where(empty, -np.inf, base + np.log(np.where(empty, 1, total)))
     return weights, lse[..., 0]
 
