@@ -132,9 +132,16 @@ enum attn_status attn_mask_validate_keep(struct attn_mask_node *node,
     return ATTN_OK;
 }
 
+/* An axis of 0 makes the others free to send, however long they are: there is nothing to look at.
+ */
+static bool has_elements(const struct attn_tensor *tensor) {
+    size_t elements;
+    return attn_shape_elements(tensor->rank, tensor->shape, &elements) && elements > 0;
+}
+
 /* True when some id is above INT64_MAX. */
 static bool has_huge_id(const struct attn_tensor *ids) {
-    if (ids->dtype != ATTN_UINT64)
+    if (ids->dtype != ATTN_UINT64 || !has_elements(ids))
         return false;
     for (size_t b = 0; b < (ids->stride[0] == 0 ? attn_min_size(ids->shape[0], 1) : ids->shape[0]);
          b++)
@@ -282,7 +289,7 @@ enum attn_status attn_mask_validate_allow(struct attn_mask_node *node,
         return refuse_padding_shape(node, space, error);
     if (!attn_tensor_broadcast(tensor, full, &view))
         return refuse_shape(node, space, error);
-    if (attn_dtype_class(tensor->dtype) == ATTN_CLASS_INT) {
+    if (attn_dtype_class(tensor->dtype) == ATTN_CLASS_INT && has_elements(tensor)) {
         const enum attn_status status = validate_binary(node, error);
         if (status != ATTN_OK)
             return status;

@@ -10,6 +10,11 @@
 
 /* What the softmax of one score costs, in floating-point operations; the rows of D = Dv = 0 too. */
 #define SOFTMAX_WORK 16.0
+/* Nanoseconds of a row and of a task beside their scores: all that calls without scores cost. */
+#define ROW_NANOSECONDS 40.0
+#define TASK_NANOSECONDS 200.0
+/* Nanoseconds per position of a kernel that looks at hidden ones too, to learn that they are. */
+#define VISIT_NANOSECONDS 2.0
 /* Floating-point operations that a worker does in a nanosecond. */
 #define WORK_PER_NANOSECOND 50.0
 /* What a pair of a rotary position costs, in the same operations: to make its turn, and to use it.
@@ -129,6 +134,17 @@ static double rotation_work(const struct attn_call *call, const struct attn_plan
     return 0.5 * (double)call->rope.dims * (TURN_WORK * made + TURNING_WORK * turned);
 }
 
+/* Nanoseconds that are spent whatever is visible, so that many rows of nothing are work too. */
+static double fixed_time(const struct attn_call *call, const struct attn_plan *plan) {
+    const double rows = (double)call->B * (double)call->Hq * (double)call->Tq;
+    double per_task = TASK_NANOSECONDS;
+    if (plan->scores_total == 0 && call->mask.count != 0)
+        per_task +=
+            attn_mask_classify_cost(&call->mask, plan->grid.row_tile, plan->grid.key_tile, true);
+    return ROW_NANOSECONDS * rows + per_task * (double)plan->tasks +
+           (plan->kernel->visits_hidden ? VISIT_NANOSECONDS * plan->scores_total : 0);
+}
+
 void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
     double mask_time = 0;
     plan->scores_total = (double)call->B * (double)call->Hq * (double)call->Tq * (double)call->Tk;
@@ -142,5 +158,6 @@ void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
         plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
                        (double)call->map_rows * (double)call->map_cols;
     plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned +
-                 WORK_PER_NANOSECOND * mask_time + rotation_work(call, plan);
+                 WORK_PER_NANOSECOND * (mask_time + fixed_time(call, plan)) +
+                 rotation_work(call, plan);
 }

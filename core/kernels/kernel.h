@@ -79,6 +79,7 @@ struct attn_kernel {
     const char *sentence; /* for GET /v1 and the docs */
     const void *set; /* the kernel's own: what differs between rows that share their functions */
     bool accumulates_double;
+    bool visits_hidden; /* it asks of each position whether it is visible, and skips none */
     /* True when this machine can run it. */
     bool (*available)(void);
     bool float32_only; /* it does not compute under ATTN_PRECISION_FLOAT64 */

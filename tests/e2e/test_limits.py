@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from support import raw, safetensors
-from support.client import SAFETENSORS_TYPE, pack
+from support.client import JSON_TYPE, SAFETENSORS_TYPE, pack
 from support.daemon import Daemon
 from support.sentences import faults
 
@@ -299,3 +299,22 @@ def test_a_long_mask_counts_toward_the_most_work():
         assert ask_few_tokens(daemon).status == 200
         refusal = ask_few_tokens(daemon, LONG_MASK)
         assert refusal.status == 413 and b"too-much-work" in refusal.body
+
+
+FREE = {"dtype": "float32", "data": []}  # an axis of 0 makes the others cost their sender nothing
+
+
+@pytest.mark.parametrize("Tq, Tk, options", [
+    (2**28, 0, {}), (2**28, 0, {"kernel": "reference"}),
+    (1, 2**40, {"kernel": "reference", "mask": {"type": "prefix", "length": 1}}),
+], ids=str)
+def test_calls_without_elements_keep_their_deadline(daemon, Tq, Tk, options):
+    """Rows without scores and keys that are hidden take time too: such calls are the workers', not
+    an I/O thread's, and end when they are told to."""
+    body = {"q": {**FREE, "shape": [Tq, 0]}, "k": {**FREE, "shape": [Tk, 0]},
+            "v": {**FREE, "shape": [Tk, 0]}, **options, "q_offset": 0, "timeout_ms": 300}
+    begin = time.monotonic()
+    answer = daemon.client.send("POST", "/v1/attention", json.dumps(body),
+                                {"Content-Type": JSON_TYPE, "Accept": SAFETENSORS_TYPE})
+    assert answer.status == 504, answer.body[:500]
+    assert time.monotonic() - begin < 5

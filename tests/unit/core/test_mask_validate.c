@@ -291,6 +291,27 @@ START_TEST(huge_ids_of_one_type_are_told_apart) {
 }
 END_TEST
 
+/* Whatever the other axes are: each node of these would be hours of looking for an element. */
+START_TEST(what_has_no_element_is_not_looked_through) {
+    const size_t B = (size_t)1 << 40;
+    const struct attn_mask_space space = {.B = B, .Hq = 1, .Tq = 1, .Tk = 0};
+    const struct attn_tensor rows = attn_tensor_view(NULL, ATTN_UINT8, 4, (size_t[]){B, 1, 1, 0});
+    const struct attn_tensor ones = attn_tensor_view(NULL, ATTN_INT64, 2, (size_t[]){1, 1});
+    const int64_t id = 1;
+    struct attn_mask_node nodes[] = {
+        {.kind = ATTN_MASK_ALLOW, .tensor = rows},
+        {.kind = ATTN_MASK_SEGMENTS,
+         .tensor = ones,
+         .kv = attn_tensor_view(NULL, ATTN_UINT64, 2, (size_t[]){B, 0})},
+        {.kind = ATTN_MASK_ALL, .operands = 2},
+    };
+    nodes[1].tensor.data = &id;
+    struct attn_mask mask = {nodes, 3};
+    struct attn_error error = {0};
+    ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
+}
+END_TEST
+
 START_TEST(axes_of_size_zero_are_valid) {
     const struct attn_mask_space space = {.B = 0, .Hq = 1, .Tq = 0, .Tk = 0};
     const struct attn_tensor nothing = attn_tensor_view(NULL, ATTN_INT8, 2, (size_t[]){0, 0});
@@ -333,6 +354,7 @@ static Suite *mask_validate_suite(void) {
     tcase_add_test(tests, a_square_batch_is_queries_by_keys);
     tcase_add_test(tests, bools_need_not_be_one);
     tcase_add_test(tests, huge_ids_of_one_type_are_told_apart);
+    tcase_add_test(tests, what_has_no_element_is_not_looked_through);
     tcase_add_test(tests, axes_of_size_zero_are_valid);
     tcase_add_test(tests, positions_are_what_causal_and_window_use);
     suite_add_tcase(suite, tests);

@@ -167,13 +167,15 @@ START_TEST(a_size_that_wraps_is_refused) {
 }
 END_TEST
 
-/* 2 (D + Dv) per score of every head, and 2 D more per score of a map. */
+/* 2 (D + Dv) per score of every head, 2 D more per score of a map, and what rows and tasks cost. */
 START_TEST(arithmetic_is_counted_and_limited) {
     struct attn_request request = request_sized(3, 4, 2, 50, 70, 16, 8);
     const double scores = 3.0 * 4 * 50 * 70;
-    struct attn_limits limits = {SIZE_MAX, (2.0 * 24 + 16) * scores};
+    struct attn_limits limits = {SIZE_MAX, INFINITY};
     struct attn_result result;
-    struct attn_plan plan = plan_within(&request, &limits, &result);
+    struct attn_plan plan = plan_of(&request);
+    limits.flops = (2.0 * 24 + 16) * scores + 50 * (40.0 * 3 * 4 * 50 + 200.0 * (double)plan.tasks);
+    plan = plan_within(&request, &limits, &result);
     ck_assert(plan.scores_total == scores);
     ck_assert(plan.scores_planned == plan.scores_total);
     ck_assert(plan.flops == 2.0 * 24 * scores);
