@@ -13,6 +13,8 @@
 /* Nanoseconds of a row and of a task beside their scores: all that calls without scores cost. */
 #define ROW_NANOSECONDS 40.0
 #define TASK_NANOSECONDS 200.0
+/* Nanoseconds to open one block of a head that is packed, be it used or not. */
+#define BLOCK_NANOSECONDS 10.0
 /* Nanoseconds per position of a kernel that looks at hidden ones too, to learn that they are. */
 #define VISIT_NANOSECONDS 2.0
 /* Floating-point operations that a worker does in a nanosecond. */
@@ -137,11 +139,14 @@ static double rotation_work(const struct attn_call *call, const struct attn_plan
 /* Nanoseconds that are spent whatever is visible, so that many rows of nothing are work too. */
 static double fixed_time(const struct attn_call *call, const struct attn_plan *plan) {
     const double rows = (double)call->B * (double)call->Hq * (double)call->Tq;
+    const double blocks =
+        (double)call->B * (double)call->Hkv * ((double)call->Tk / (double)plan->grid.key_tile + 1);
     double per_task = TASK_NANOSECONDS;
     if (plan->scores_total == 0 && call->mask.count != 0)
         per_task +=
             attn_mask_classify_cost(&call->mask, plan->grid.row_tile, plan->grid.key_tile, true);
     return ROW_NANOSECONDS * rows + per_task * (double)plan->tasks +
+           (plan->packed_bytes > 0 ? BLOCK_NANOSECONDS * blocks : 0) +
            (plan->kernel->visits_hidden ? VISIT_NANOSECONDS * plan->scores_total : 0);
 }
 
