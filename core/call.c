@@ -43,59 +43,8 @@ static enum attn_status resolve_types(struct attn_call *call, const struct attn_
     if (request->output_dtype_given)
         call->output_dtype = request->output_dtype;
     call->returns = request->returns != 0 ? request->returns : ATTN_RETURN_OUTPUT;
-    call->stage = request->map.stage;
     call->kernel = request->kernel;
     call->preferred_kernel = request->preferred_kernel;
-    return ATTN_OK;
-}
-
-/* One end of the region: [begin, end) inside [0, size]. */
-static enum attn_status resolve_range(bool given, const int64_t range[2], size_t size,
-                                      const char *name, size_t *begin, size_t *count,
-                                      struct attn_error *error) {
-    *begin = 0;
-    *count = size;
-    if (!given)
-        return ATTN_OK;
-    if (range[0] < 0 || range[1] < range[0] || (uint64_t)range[1] > size) {
-        char pointer[32] = "/weights/";
-        strcat(pointer, name);
-        return attn_fail(error, ATTN_BAD_VALUE, pointer,
-                         "%s must be [first, end) with 0 <= first <= end <= %zu, got [%lld, %lld].",
-                         name, size, (long long)range[0], (long long)range[1]);
-    }
-    *begin = (size_t)range[0];
-    *count = (size_t)(range[1] - range[0]);
-    return ATTN_OK;
-}
-
-static enum attn_status resolve_map(struct attn_call *call, const struct attn_request *request,
-                                    struct attn_error *error) {
-    const struct attn_map_selection *map = &request->map;
-    enum attn_status status = resolve_range(map->rows_given, map->rows, call->Tq, "rows",
-                                            &call->map_row, &call->map_rows, error);
-    if (status == ATTN_OK)
-        status = resolve_range(map->cols_given, map->cols, call->Tk, "cols", &call->map_col,
-                               &call->map_cols, error);
-    if (status != ATTN_OK)
-        return status;
-    for (size_t n = 0; n < map->heads.count; n++) {
-        const int64_t head = map->heads.values[n];
-        if (head < 0 || (uint64_t)head >= call->Hq)
-            return attn_fail(
-                error, ATTN_BAD_VALUE, "/weights/heads",
-                "heads must name query heads by number, from 0 and below Hq = %zu; got "
-                "%lld.",
-                call->Hq, (long long)head);
-    }
-    const bool chosen = map->heads.values != NULL;
-    if (chosen && call->q_rank == 2 && map->heads.count != 1)
-        return attn_fail(error, ATTN_BAD_VALUE, "/weights/heads",
-                         "Rank-2 inputs have one head, whose map has no axis for heads; leave "
-                         "heads out or give [0], not %zu entries.",
-                         map->heads.count);
-    call->map_heads = chosen ? map->heads.values : NULL;
-    call->map_head_count = chosen ? map->heads.count : call->Hq;
     return ATTN_OK;
 }
 
@@ -113,7 +62,7 @@ enum attn_status attn_call_init(struct attn_call *call, struct attn_request *req
             goto refused;
     if (resolve_scale(call, request, error) == ATTN_OK &&
         resolve_types(call, request, error) == ATTN_OK &&
-        resolve_map(call, request, error) == ATTN_OK)
+        attn_call_resolve_map(call, request, error) == ATTN_OK)
         return ATTN_OK;
 refused:
     attn_call_close(call);

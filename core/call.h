@@ -46,7 +46,12 @@ struct attn_call {
     const int64_t *map_heads; /* map_head_count query heads, in the caller's order */
     size_t map_head_count;
     size_t map_row, map_rows, map_col, map_cols; /* the map's region */
-    const char *kernel, *preferred_kernel;       /* NULL: chosen */
+    enum attn_map_heads map_over_heads;
+    size_t pool_rows, pool_cols; /* bins of the region; as many as it has rows and keys: none */
+    enum attn_pool pool;
+    bool pooled;
+    size_t top_k;                          /* 0: not asked for */
+    const char *kernel, *preferred_kernel; /* NULL: chosen */
     /* How the caller wrote q, for shaping answers: its rank, layout, and whether heads were split.
      */
     int q_rank;
@@ -59,6 +64,13 @@ struct attn_call {
 /* Query heads that share one key/value head. */
 static inline size_t attn_call_group(const struct attn_call *call) {
     return call->Hkv == 0 ? 0 : call->Hq / call->Hkv;
+}
+
+/* Heads that a map of the answer has: their mean or maximum is one, of none there is none. */
+static inline size_t attn_call_map_planes(const struct attn_call *call) {
+    if (call->map_over_heads == ATTN_HEADS_EACH)
+        return call->map_head_count;
+    return call->Hq > 0;
 }
 
 /* Absolute position of query 0 of batch item b. */

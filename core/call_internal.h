@@ -33,4 +33,8 @@ enum attn_status attn_check_head_list(const struct attn_real_list *list, size_t 
 enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error);
 
+/* The map's stage, heads and region, and how it is reduced. Errors: BAD_VALUE. */
+enum attn_status attn_call_resolve_map(struct attn_call *call, struct attn_request *request,
+                                       struct attn_error *error);
+
 #endif

@@ -226,3 +226,8 @@ void attn_store_double(enum attn_dtype dtype, void *dst, ptrdiff_t stride, size_
     assert(attn_dtype_class(dtype) == ATTN_CLASS_FLOAT);
     CONVERSIONS[dtype].store_double(src, 1, dst, stride, n);
 }
+
+void attn_fill(enum attn_dtype dtype, void *dst, size_t n, double value) {
+    assert(attn_dtype_class(dtype) == ATTN_CLASS_FLOAT);
+    CONVERSIONS[dtype].store_double(&value, 0, dst, 1, n);
+}

@@ -36,5 +36,7 @@ void attn_store_float(enum attn_dtype dtype, void *dst, ptrdiff_t stride, size_t
                       const float *src);
 void attn_store_double(enum attn_dtype dtype, void *dst, ptrdiff_t stride, size_t n,
                        const double *src);
+/* The same value n times. */
+void attn_fill(enum attn_dtype dtype, void *dst, size_t n, double value);
 
 #endif

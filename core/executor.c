@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One task from kernel to answer: attend, let the sink join the denominator, divide, store in the
- * answer's dtype and layout, then redo the score tiles that the map asks for.
+ * answer's dtype and layout, then let maps have the scores once more.
  */
 #include "core/executor.h"
 
@@ -28,6 +28,7 @@ struct running {
     struct attn_result *result;
     const struct attn_plan *plan;
     struct attn_task task;
+    size_t index;
     struct workspace at;
     bool wide; /* reals are double */
     size_t group;
@@ -73,25 +74,6 @@ static void divide_workspace(struct running *run, void *workspace) {
     run->at.unit = take(&cursor, M, 1, sizeof(double));
     run->at.wide = take(&cursor, M, 1, sizeof(bool));
     run->at.kernel = cursor;
-}
-
-/* Tasks run head by head, so that keys and values stay in cache, and each head's longest rows
- * (the last ones, under a causal mask) first, so that workers end together. */
-static void locate(struct running *run, size_t index) {
-    const struct attn_plan *plan = run->plan;
-    const size_t row_tile = plan->row_tiles - 1 - index % plan->row_tiles;
-    const size_t head = index / plan->row_tiles;
-    run->task.b = head / run->call->Hkv;
-    run->task.hkv = head % run->call->Hkv;
-    run->task.row = row_tile * plan->grid.row_tile;
-    run->task.rows = attn_min_size(plan->grid.row_tile, run->call->Tq - run->task.row);
-}
-
-static void set_real(const struct running *run, void *reals, size_t index, double value) {
-    if (run->wide)
-        ((double *)reals)[index] = value;
-    else
-        ((float *)reals)[index] = (float)value;
 }
 
 /* Multiplies one row of the output; true when every element will be finite as the answer has it. */
@@ -211,100 +193,6 @@ static void store_lse(const struct running *run) {
     }
 }
 
-/* Copies the wanted rows and columns of one score tile of one head into the map. */
-static void store_map_tile(const struct running *run, const struct attn_result_tensor *map,
-                           const struct attn_score_block *block, size_t slot, size_t g) {
-    const struct attn_call *call = run->call;
-    const struct attn_task *task = &run->task;
-    const size_t first = attn_max_size(block->key, call->map_col);
-    const size_t last = attn_min_size(block->key + block->keys, call->map_col + call->map_cols);
-    const size_t top = attn_max_size(task->row, call->map_row);
-    const size_t bottom = attn_min_size(task->row + task->rows, call->map_row + call->map_rows);
-    const size_t element = attn_dtype_size(map->dtype);
-    for (size_t t = top; t < bottom; t++) {
-        const size_t plane = (task->b * call->map_head_count + slot) * call->map_rows;
-        const size_t to = (plane + t - call->map_row) * call->map_cols + first - call->map_col;
-        const size_t from = (g * task->rows + t - task->row) * block->keys + first - block->key;
-        store(run, map->dtype, (char *)map->data + element * to, last - first, block->out, from);
-    }
-}
-
-static void store_map_heads(const struct running *run, const struct attn_result_tensor *map,
-                            const struct attn_score_block *block) {
-    const size_t first = run->task.hkv * run->group;
-    for (size_t slot = 0; slot < run->call->map_head_count; slot++) {
-        const size_t h = run->call->map_heads ? (size_t)run->call->map_heads[slot] : slot;
-        if (h >= first && h < first + run->group)
-            store_map_tile(run, map, block, slot, h - first);
-    }
-}
-
-/* True when the map's rows and heads touch this task. */
-static bool map_touches(const struct running *run) {
-    const struct attn_call *call = run->call;
-    const struct attn_task *task = &run->task;
-    if (call->map_rows == 0 || call->map_cols == 0)
-        return false;
-    if (call->map_row >= task->row + task->rows || call->map_row + call->map_rows <= task->row)
-        return false;
-    const size_t first = task->hkv * run->group;
-    for (size_t slot = 0; slot < call->map_head_count; slot++) {
-        const size_t h = call->map_heads ? (size_t)call->map_heads[slot] : slot;
-        if (h >= first && h < first + run->group)
-            return true;
-    }
-    return false;
-}
-
-/* True when no head of the task sees a key of the block. */
-static bool is_hidden(const struct running *run, const struct attn_score_block *block) {
-    const struct attn_call *call = run->call;
-    const size_t first = run->task.hkv * run->group;
-    const size_t heads = attn_mask_varies_by_head(&call->mask) ? run->group : 1;
-    for (size_t g = 0; g < heads; g++) {
-        const struct attn_mask_tile tile = {.b = run->task.b,
-                                            .h = first + g,
-                                            .row = run->task.row,
-                                            .rows = run->task.rows,
-                                            .key = block->key,
-                                            .keys = block->keys};
-        if (attn_mask_classify(&call->mask, &call->space, &tile, false) != ATTN_TILE_EMPTY)
-            return false;
-    }
-    return true;
-}
-
-/* What a hidden position holds at the stages that hide: nothing needs to be computed for it. */
-static void fill_hidden(const struct running *run, const struct attn_score_block *block) {
-    const double value = block->stage == ATTN_STAGE_WEIGHTS ? 0.0 : -INFINITY;
-    const size_t n = run->group * run->task.rows * block->keys;
-    for (size_t e = 0; e < n; e++)
-        set_real(run, block->out, e, value);
-}
-
-/* Walks whole tiles of the grid, so that a region's bits are those of the full map. */
-static void map(const struct running *run, enum attn_result_name name, enum attn_stage stage) {
-    const struct attn_call *call = run->call;
-    const size_t tile = run->plan->grid.key_tile;
-    const size_t end = call->map_col + call->map_cols;
-    for (size_t key = call->map_col - call->map_col % tile; key < end; key += tile) {
-        if (atomic_load_explicit(run->task.cancelled, memory_order_relaxed))
-            return;
-        const struct attn_score_block block = {.stage = stage,
-                                               .key = key,
-                                               .keys = attn_min_size(tile, call->Tk - key),
-                                               .m = run->at.m,
-                                               .l = run->at.l,
-                                               .wide = run->at.wide,
-                                               .out = run->at.tile};
-        if (stage >= ATTN_STAGE_MASKED && is_hidden(run, &block))
-            fill_hidden(run, &block);
-        else
-            run->plan->kernel->scores(&run->task, run->at.kernel, &block);
-        store_map_heads(run, &run->result->tensors[name], &block);
-    }
-}
-
 static void attend(const struct running *run) {
     struct attn_partial partial = {run->at.o, run->at.m, run->at.l, run->at.unit, run->at.wide, 0};
     run->plan->kernel->attend(&run->task, run->at.kernel, &partial);
@@ -319,17 +207,25 @@ static void attend(const struct running *run) {
         store_lse(run);
 }
 
-static void run_task(struct running *run) {
-    const struct attn_call *call = run->call;
-    const bool weights = (call->returns & ATTN_RETURN_WEIGHTS) != 0;
-    const bool scores = (call->returns & ATTN_RETURN_SCORES) != 0;
-    const bool mapped = (weights || scores) && map_touches(run);
-    if ((call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped)
+static void run_task(struct running *run, struct attn_map_order *order) {
+    const struct attn_map_task at = {.call = run->call,
+                                     .plan = run->plan,
+                                     .result = run->result,
+                                     .task = &run->task,
+                                     .index = run->index,
+                                     .wide = run->wide,
+                                     .group = run->group,
+                                     .m = run->at.m,
+                                     .l = run->at.l,
+                                     .wide_rows = run->at.wide,
+                                     .tile = run->at.tile,
+                                     .kernel = run->at.kernel};
+    const bool mapped = attn_map_touches(&at);
+    if ((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped)
         attend(run);
-    if (mapped && weights)
-        map(run, ATTN_RESULT_WEIGHTS, call->stage);
-    if (mapped && scores)
-        map(run, ATTN_RESULT_SCORES, ATTN_STAGE_MASKED);
+    if ((mapped || order != NULL) &&
+        !atomic_load_explicit(run->task.cancelled, memory_order_relaxed))
+        attn_map_run(&at, order);
 }
 
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
@@ -340,13 +236,14 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
         .result = result,
         .plan = plan,
         .task = {.kernel = plan->kernel, .call = call, .grid = plan->grid, .cancelled = cancelled},
+        .index = index,
         .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
         .group = attn_call_group(call)};
     divide_workspace(&run, workspace);
-    locate(&run, index);
+    attn_plan_locate(plan, call, index, &run.task);
     const size_t head = run.task.b * call->Hkv + run.task.hkv;
     run.task.packed = attn_heads_take(heads, head);
     run.task.rotation = attn_heads_rotation(heads);
-    run_task(&run);
+    run_task(&run, attn_heads_order(heads));
     attn_heads_give(heads, head);
 }

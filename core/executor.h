@@ -10,7 +10,8 @@
  * Runs task `index` (< plan->tasks) and writes its rows of every wanted tensor of `result`.
  * `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. `heads`: those of this plan,
  * shared by all tasks of the call. Different tasks write
- * disjoint elements, so that any order and any threads give the same bits. When `cancelled` turns
+ * disjoint elements, so that any order and any threads give the same bits; only where the plan has
+ * slots (core/map.h) must tasks be begun in the order of their numbers. When `cancelled` turns
  * true the task may end early and its rows are undefined.
  */
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,

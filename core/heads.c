@@ -20,40 +20,50 @@ struct attn_heads {
     size_t count, bytes; /* places, and of each one's packed storage */
     char *packed;
     struct attn_rotation rotation;
+    struct attn_map_order *order; /* NULL: maps add up nothing */
     struct place places[];
 };
 
-static bool measure(const struct attn_plan *plan, size_t threads, size_t *count, size_t *first,
-                    size_t *bytes) {
+/* Bytes in front of the first packed head, of the order and of the turns, and of all. */
+struct sizes {
+    size_t count, first, order, turns, bytes;
+};
+
+static bool measure(const struct attn_plan *plan, size_t threads, struct sizes *sizes) {
     size_t all;
-    *count = plan->packed_bytes == 0 ? 0 : attn_max_size(attn_min_size(threads, plan->tasks), 1);
-    return attn_mul_size(*count, sizeof(struct place), first) &&
-           attn_add_size(*first, sizeof(struct attn_heads), first) &&
-           attn_round_up_size(*first, 64, first) &&
-           attn_mul_size(*count, plan->packed_bytes, &all) && attn_add_size(*first, all, bytes) &&
-           attn_round_up_size(*bytes, 64, bytes) &&
-           attn_add_size(*bytes, plan->rotation_bytes, bytes);
+    sizes->count =
+        plan->packed_bytes == 0 ? 0 : attn_max_size(attn_min_size(threads, plan->tasks), 1);
+    return attn_mul_size(sizes->count, sizeof(struct place), &sizes->first) &&
+           attn_add_size(sizes->first, sizeof(struct attn_heads), &sizes->first) &&
+           attn_round_up_size(sizes->first, 64, &sizes->first) &&
+           attn_mul_size(sizes->count, plan->packed_bytes, &all) &&
+           attn_round_up_size(all, 64, &all) && attn_add_size(sizes->first, all, &sizes->order) &&
+           attn_add_size(sizes->order, attn_map_order_bytes(plan, threads), &sizes->turns) &&
+           attn_round_up_size(sizes->turns, 64, &sizes->turns) &&
+           attn_add_size(sizes->turns, plan->rotation_bytes, &sizes->bytes);
 }
 
 size_t attn_heads_bytes(const struct attn_plan *plan, size_t threads) {
-    size_t count, first, bytes;
-    return measure(plan, threads, &count, &first, &bytes) ? bytes : SIZE_MAX;
+    struct sizes sizes;
+    return measure(plan, threads, &sizes) ? sizes.bytes : SIZE_MAX;
 }
 
 struct attn_heads *attn_heads_open(const struct attn_call *call, const struct attn_plan *plan,
                                    size_t threads, void *memory) {
     struct attn_heads *heads = memory;
-    size_t first, bytes;
-    if (!measure(plan, threads, &heads->count, &first, &bytes))
+    struct sizes sizes;
+    if (!measure(plan, threads, &sizes))
         return NULL;
+    heads->count = sizes.count;
     pthread_mutex_init(&heads->lock, NULL);
     heads->call = call;
     heads->plan = plan;
     heads->bytes = plan->packed_bytes;
-    heads->packed = (char *)memory + first;
+    heads->packed = (char *)memory + sizes.first;
+    heads->order = attn_map_order_open(plan, threads, (char *)memory + sizes.order);
     if (plan->rotation_bytes > 0)
         heads->rotation = attn_rotation_make(call, attn_kernel_real_size(plan->kernel, call),
-                                             (char *)memory + bytes - plan->rotation_bytes);
+                                             (char *)memory + sizes.turns);
     attn_heads_reset(heads);
     return heads;
 }
@@ -61,9 +71,17 @@ struct attn_heads *attn_heads_open(const struct attn_call *call, const struct at
 void attn_heads_reset(struct attn_heads *heads) {
     for (size_t n = 0; n < heads->count; n++)
         heads->places[n] = (struct place){0};
+    if (heads->order != NULL)
+        attn_map_order_reset(heads->order);
+}
+
+struct attn_map_order *attn_heads_order(struct attn_heads *heads) {
+    return heads->order;
 }
 
 void attn_heads_close(struct attn_heads *heads) {
+    if (heads->order != NULL)
+        attn_map_order_close(heads->order);
     pthread_mutex_destroy(&heads->lock);
 }
 

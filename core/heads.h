@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tasks of one call share while they run: the turns of its rotary positions, and packed
- * key/value heads. Tasks are given out
- * head by head, so no more heads are in flight than threads run tasks; each has one of as many
- * places, and a place whose head is done is the next one's.
+ * What the tasks of one call share while they run: the turns of its rotary positions, what maps add
+ * up over tasks, and packed key/value heads. Tasks are given out head by head, so no more heads are
+ * in flight than threads run tasks; each has one of as many places, and a place whose head is done
+ * is the next one's.
  */
 #ifndef ATTN_CORE_HEADS_H
 #define ATTN_CORE_HEADS_H
 
-#include "core/plan.h"
+#include "core/map.h"
 
 struct attn_heads;
 
@@ -28,6 +28,9 @@ void attn_heads_reset(struct attn_heads *heads);
 
 /* The turns of the call's rows; NULL where it has no rotary positions. */
 const struct attn_rotation *attn_heads_rotation(const struct attn_heads *heads);
+
+/* Where tasks add up what maps have in common; NULL when the plan has no slots. */
+struct attn_map_order *attn_heads_order(struct attn_heads *heads);
 
 /* The packed storage of head `index` of B * Hkv until attn_heads_give; NULL where the kernel wants
  * none. Head indices are best asked for in rising order. */

@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/executor_internal.h"
+#include "core/map.h"
 #include "core/plan_internal.h"
 #include "core/rope.h"
 
@@ -55,76 +56,13 @@ static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) 
     }
 }
 
-/* Adds an axis to a shape. */
-static void push(struct attn_result_tensor *tensor, size_t size) {
-    tensor->shape[tensor->rank++] = size;
-}
-
-/* The output has q's own axes, Dv wide. */
-static void shape_output(const struct attn_call *call, struct attn_result_tensor *tensor) {
-    tensor->dtype = call->output_dtype;
-    if (call->q_rank == 4 || call->split_heads)
-        push(tensor, call->B);
-    if (call->q_rank >= 3 && !call->bthd && !call->split_heads)
-        push(tensor, call->Hq);
-    push(tensor, call->Tq);
-    if (call->bthd)
-        push(tensor, call->Hq);
-    push(tensor, call->split_heads ? call->Hq * call->Dv : call->Dv);
-}
-
-/* [B,heads,T...] without the leading axes that q's rank lacks. */
-static void shape_leading(const struct attn_call *call, size_t heads,
-                          struct attn_result_tensor *tensor) {
-    tensor->dtype = call->precision == ATTN_PRECISION_FLOAT64 ? ATTN_FLOAT64 : ATTN_FLOAT32;
-    if (call->q_rank == 4 || call->split_heads)
-        push(tensor, call->B);
-    if (call->q_rank >= 3)
-        push(tensor, heads);
-}
-
-static void shape_result(const struct attn_call *call, struct attn_result *result) {
-    struct attn_result_tensor *tensors = result->tensors;
-    shape_output(call, &tensors[ATTN_RESULT_OUTPUT]);
-    for (size_t map = ATTN_RESULT_WEIGHTS; map <= ATTN_RESULT_SCORES; map++) {
-        shape_leading(call, call->map_head_count, &tensors[map]);
-        push(&tensors[map], call->map_rows);
-        push(&tensors[map], call->map_cols);
-    }
-    shape_leading(call, call->Hq, &tensors[ATTN_RESULT_LSE]);
-    push(&tensors[ATTN_RESULT_LSE], call->Tq);
-    for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
-        tensors[n].wanted = (call->returns & (1u << n)) != 0;
-}
-
-static enum attn_status size_result(const struct attn_call *call, const struct attn_limits *limits,
-                                    struct attn_plan *plan, struct attn_result *result,
-                                    struct attn_error *error) {
-    size_t split_width;
-    bool fits = attn_mul_size(call->Hq, call->Dv, &split_width);
-    shape_result(call, result);
-    plan->result_bytes = 0;
-    for (size_t n = 0; n < ATTN_RESULT_COUNT && fits; n++) {
-        struct attn_result_tensor *tensor = &result->tensors[n];
-        if (tensor->wanted)
-            fits = attn_shape_bytes(tensor->dtype, tensor->rank, tensor->shape, &tensor->bytes) &&
-                   attn_add_size(plan->result_bytes, tensor->bytes, &plan->result_bytes);
-    }
-    if (fits && plan->result_bytes <= limits->result_bytes)
-        return ATTN_OK;
-    return attn_fail_limit(error, ATTN_RESULT_TOO_LARGE, "/return", (double)limits->result_bytes,
-                           "The answer would be larger than the %zu bytes allowed. For a part of "
-                           "the map use weights with rows, cols or heads.",
-                           limits->result_bytes);
-}
-
 enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_limits *limits,
                                 struct attn_plan *plan, struct attn_result *result,
                                 struct attn_error *error) {
     *plan = (struct attn_plan){0};
     *result = (struct attn_result){0};
     if (choose_kernel(call, plan, error) != ATTN_OK ||
-        size_result(call, limits, plan, result, error) != ATTN_OK)
+        attn_plan_size_result(call, limits, plan, result, error) != ATTN_OK)
         return error->status;
     fit_workspace(call, plan);
     plan->packed_bytes =
@@ -139,6 +77,7 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
     if (call->rope.dims > 0 && plan->tasks > 0)
         plan->rotation_bytes = attn_rotation_bytes(call, attn_kernel_real_size(plan->kernel, call));
+    attn_map_plan(call, plan);
     attn_plan_cost(call, plan);
     if (plan->work > limits->flops)
         return attn_fail_limit(
@@ -147,6 +86,16 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
             "fewer queries or keys per call, or a mask that hides whole tiles.",
             plan->work, limits->flops);
     return ATTN_OK;
+}
+
+void attn_plan_locate(const struct attn_plan *plan, const struct attn_call *call, size_t index,
+                      struct attn_task *task) {
+    const size_t row_tile = plan->row_tiles - 1 - index % plan->row_tiles;
+    const size_t head = index / plan->row_tiles;
+    task->b = head / call->Hkv;
+    task->hkv = head % call->Hkv;
+    task->row = row_tile * plan->grid.row_tile;
+    task->rows = attn_min_size(plan->grid.row_tile, call->Tq - task->row);
 }
 
 const char *attn_plan_text(const struct attn_plan *plan, char *text, size_t size) {

@@ -26,6 +26,8 @@ struct attn_plan {
     size_t workspace_bytes; /* per worker, partial buffers included */
     size_t packed_bytes;    /* of each key/value head in flight, shared by the workers at it */
     size_t rotation_bytes;  /* of the turns of rotary positions, shared by all workers */
+    size_t slot_bytes;      /* of a task's part of what maps add up over tasks; 0: nothing */
+    size_t carry_bytes;     /* of what is kept between two such parts */
     size_t result_bytes;    /* all wanted tensors */
     double scores_total;    /* B * Hq * Tq * Tk */
     double scores_planned;  /* of them in tiles that are not known to be empty */
@@ -38,12 +40,18 @@ struct attn_plan {
 /*
  * Plans `call` with the kernel it names or the default one, and fills `result` with the wanted
  * tensors' shapes and sizes (data NULL). Errors: BAD_VALUE for an unknown or unavailable kernel
- * (lists those there are), RESULT_TOO_LARGE (names rows, cols and heads as ways out),
+ * (lists those there are), RESULT_TOO_LARGE (names pool, top_k and rows as ways out),
  * TOO_MUCH_WORK.
  */
 enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_limits *limits,
                                 struct attn_plan *plan, struct attn_result *result,
                                 struct attn_error *error);
+
+/* Fills in which rows of which head task `index` (< plan->tasks) computes. Tasks run head by head,
+   so that keys and values stay in cache, and each head's longest rows (the last ones, under a
+   causal mask) first, so that workers end together. */
+void attn_plan_locate(const struct attn_plan *plan, const struct attn_call *call, size_t index,
+                      struct attn_task *task);
 
 /* One line for people: "blas 192x256, 88 tasks, 1.2 GFLOP, 0.4 MiB workspace, 2.0 MiB result". */
 const char *attn_plan_text(const struct attn_plan *plan, char *text, size_t size);

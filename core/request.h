@@ -22,7 +22,9 @@ enum attn_return_bit {
     ATTN_RETURN_OUTPUT = 1 << 0,
     ATTN_RETURN_WEIGHTS = 1 << 1,
     ATTN_RETURN_SCORES = 1 << 2,
-    ATTN_RETURN_LSE = 1 << 3
+    ATTN_RETURN_LSE = 1 << 3,
+    ATTN_RETURN_STATS = 1 << 4,
+    ATTN_RETURN_COL_SUMS = 1 << 5
 };
 
 /* Where on its way from q.k to a weight a map is taken. */
@@ -40,13 +42,27 @@ struct attn_real_list {
     size_t count;
 };
 
-/* Which part of the map comes back. Half-open, zero-based; end 0 with begin 0 and given false: all.
+/* What is done with the heads of a map. */
+enum attn_map_heads { ATTN_HEADS_EACH, ATTN_HEADS_MEAN, ATTN_HEADS_MAX };
+
+/* What a bin of a pooled map holds: its largest element, or what its keys have together in the mean
+   of its rows. */
+enum attn_pool { ATTN_POOL_MAX, ATTN_POOL_MASS };
+
+/* Which part of the map comes back, and how. Half-open, zero-based; end 0 with begin 0 and given
+ * false: all.
  */
 struct attn_map_selection {
-    enum attn_stage stage;      /* of `weights`; `scores` is always MASKED */
-    struct attn_int_list heads; /* query heads in the order wanted; not given: all */
+    enum attn_stage stage;          /* of `weights`; `scores` is always MASKED */
+    struct attn_int_list heads;     /* query heads in the order wanted; not given: all */
+    enum attn_map_heads over_heads; /* other than EACH: heads are all, and one comes back */
     bool rows_given, cols_given;
     int64_t rows[2], cols[2];
+    bool pool_given;
+    int64_t pool_rows, pool_cols; /* bins */
+    enum attn_pool pool;
+    bool top_k_given;
+    int64_t top_k;
 };
 
 /* Rotary positions as asked for. */

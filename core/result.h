@@ -18,6 +18,9 @@ enum attn_result_name {
     ATTN_RESULT_WEIGHTS,
     ATTN_RESULT_SCORES,
     ATTN_RESULT_LSE,
+    ATTN_RESULT_TOP_K_WEIGHTS,
+    ATTN_RESULT_TOP_K_SCORES,
+    ATTN_RESULT_TOP_K_INDICES,
     ATTN_RESULT_COUNT
 };
 
@@ -39,7 +42,7 @@ struct attn_result {
     atomic_uint_least64_t scores_computed; /* score elements of the tiles that were computed */
 };
 
-/* "output", "weights", "scores", "lse": the names on the wire. */
+/* "output", "weights", "scores", "lse" and so on: the names on the wire. */
 const char *attn_result_tensor_name(enum attn_result_name name);
 
 #endif

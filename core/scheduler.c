@@ -120,7 +120,10 @@ static void take_step(struct worker *worker, struct attn_job *job) {
     const double spent = now_seconds() - begin;
     pthread_mutex_lock(&scheduler->lock);
     worker->busy_seconds += spent;
-    job->state.no_memory |= !ready;
+    if (!ready) { /* the other steps are of no use then, and may wait for this one */
+        job->state.no_memory = true;
+        atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
+    }
     job->state.running--;
 }
 

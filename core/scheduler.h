@@ -58,7 +58,8 @@ void attn_scheduler_free(struct attn_scheduler **handle);
 
 /*
  * Hands a job over; never blocks. Borrows `job` until its finished() returns false.
- * A step whose workspace cannot be had is skipped; attn_job_lacked_memory says so.
+ * A step whose workspace cannot be had is skipped and the job cancelled; attn_job_lacked_memory
+ * says so.
  */
 void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *job);
 

@@ -166,23 +166,13 @@ static void attend(const struct attn_task *task, void *memory, struct attn_parti
     attn_wide_attend(task, memory, partial);
 }
 
-/* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
-static void weigh_row(const struct attn_strips *strips, float *s, size_t keys, float m, float l) {
-    for (size_t j = 0; j < keys && isnan(l); j++)
-        s[j] = s[j] == -INFINITY ? 0 : l;
-    if (isnan(l))
-        return;
-    strips->ops->f.exp_sum(s, keys, m == -INFINITY ? 0 : m);
-    strips->ops->f.scale(s, keys, l == 0 ? 0 : 1 / l);
-}
-
 static void map_piece(const struct attn_strips *strips, const struct attn_score_block *map,
                       const struct attn_piece *piece) {
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
         float *s = strips->s + r * STRIDE;
         if (map->stage == ATTN_STAGE_WEIGHTS)
-            weigh_row(strips, s, piece->keys, (float)map->m[row], (float)map->l[row]);
+            attn_strips_weigh(strips, s, piece->keys, (float)map->m[row], (float)map->l[row]);
         memcpy((float *)map->out + row * map->keys + (piece->key - map->key), s,
                piece->keys * sizeof *s);
     }
@@ -230,6 +220,7 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
         .packed_open = attn_fused_packed_open,                                            \
         .attend = attend,                                                                 \
         .scores = scores,                                                                 \
+        .walk = attn_fused_walk,                                                          \
     }
 
 #if defined(__x86_64__)

@@ -230,18 +230,21 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
     return piece;
 }
 
-/* S of a piece, finished up to `stage`; the keys that fill up its last panel are hidden. */
-void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
-                       const struct attn_piece *piece, const struct attn_fused_block *block,
-                       size_t first) {
-    const struct attn_fused_set *set = strips->set;
+void attn_strips_multiply(const struct attn_strips *strips, const struct attn_piece *piece,
+                          const struct attn_fused_block *block, size_t first) {
     const size_t D = strips->task->call->D;
-    const size_t padded = attn_strips_round_up(piece->keys, PANEL);
-    set->score(strips->q + piece->row * D, block->k + first * D, D, padded / PANEL, strips->s);
+    const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
+    strips->set->score(strips->q + piece->row * D, block->k + first * D, D, panels, strips->s);
     /* A product, or a part of its sum, may exceed the floats. */
     if ((double)D * (double)block->largest * (double)strips->q_largest > (double)FLT_MAX / 2)
         for (size_t r = 0; r < piece->rows; r++)
             mark_lost_float(strips->s + r * ATTN_FUSED_STRIDE, piece->keys);
+}
+
+/* The keys that fill up the last panel are hidden. */
+void attn_strips_finish(const struct attn_strips *strips, enum attn_stage stage,
+                        const struct attn_piece *piece) {
+    const size_t padded = attn_strips_round_up(piece->keys, PANEL);
     const struct finish_float finish = {.task = strips->task,
                                         .ops = strips->ops,
                                         .addend = strips->addend,
@@ -253,6 +256,22 @@ void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
     for (size_t r = 0; r < piece->rows && piece->keys < padded; r++)
         for (size_t j = piece->keys; j < padded; j++)
             strips->s[r * ATTN_FUSED_STRIDE + j] = -INFINITY;
+}
+
+void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
+                       const struct attn_piece *piece, const struct attn_fused_block *block,
+                       size_t first) {
+    attn_strips_multiply(strips, piece, block, first);
+    attn_strips_finish(strips, stage, piece);
+}
+
+void attn_strips_weigh(const struct attn_strips *strips, float *s, size_t keys, float m, float l) {
+    for (size_t j = 0; j < keys && isnan(l); j++)
+        s[j] = s[j] == -INFINITY ? 0 : l;
+    if (isnan(l))
+        return;
+    strips->ops->f.exp_sum(s, keys, m == -INFINITY ? 0 : m);
+    strips->ops->f.scale(s, keys, l == 0 ? 0 : 1 / l);
 }
 
 /* The online softmax's step on S, which becomes P. shrink: exp(m - m') of each row. */

@@ -48,6 +48,19 @@ void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
                        const struct attn_piece *piece, const struct attn_fused_block *block,
                        size_t first);
 
+/* The same in two steps: the product alone, and finishing it. */
+void attn_strips_multiply(const struct attn_strips *strips, const struct attn_piece *piece,
+                          const struct attn_fused_block *block, size_t first);
+void attn_strips_finish(const struct attn_strips *strips, enum attn_stage stage,
+                        const struct attn_piece *piece);
+
+/* A row of masked scores becomes exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN.
+ */
+void attn_strips_weigh(const struct attn_strips *strips, float *s, size_t keys, float m, float l);
+
+/* Redoes scores, for maps: struct attn_kernel's walk. */
+bool attn_fused_walk(const struct attn_task *task, void *memory, const struct attn_walk *walk);
+
 /* The online softmax's step on S, which becomes P times `fit`. shrink[r]: exp(m - m') of each row.
  */
 void attn_strips_soften(const struct attn_strips *strips, const struct attn_piece *piece,

@@ -2,8 +2,9 @@
 /*
  * The kernel contract. A kernel turns one task - a run of query rows of all the query heads that
  * share one key/value head - into the unnormalised output and its running (max, sum), and can redo
- * any column of tiles of the scores behind it. Everything that may be refused has been refused:
- * kernels return nothing and allocate nothing. Tasks of one head may share what is packed of it.
+ * the scores behind it, by columns of tiles or as a walk over pieces. Everything that may be
+ * refused has been refused: kernels return nothing and allocate nothing. Tasks of one head may
+ * share what is packed of it.
  *
  * A task covers M = G * rows score rows, G = Hq/Hkv; score row g*rows + r is query row row+r of
  * head hkv*G + g. Order of operations: scale (Q is prescaled) -> softcap -> bias, ALiBi -> hidden
@@ -74,6 +75,35 @@ struct attn_score_block {
     void *out; /* real [M][keys], rows `keys` apart */
 };
 
+/* A piece of the scores as a walk hands it out: rows [row, row + rows) of the task's M by keys
+   [key, key + keys), real (r, j) at s[r * stride + j]. Read only, and gone when the visit returns.
+ */
+struct attn_score_piece {
+    enum attn_stage stage;
+    size_t row, rows;
+    size_t key, keys;
+    const void *s;
+    size_t stride;
+};
+
+/*
+ * A walk over the scores of all M rows, block by block of keys and each block's rows in pieces.
+ * `stages` is either one of RAW, SCALED and CAPPED alone, and then every position is visited; or
+ * MASKED, WEIGHTS or both, and SCALED beside them if need be, and then pieces in which the mask
+ * hides everything are left out. A piece is visited once per stage, in their order, and the next
+ * one thereafter. Bits are those of `scores`.
+ */
+struct attn_walk {
+    unsigned stages;     /* bits 1u << enum attn_stage */
+    size_t begin, end;   /* blocks of keys that hold none of these are left out */
+    const double *m, *l; /* as in struct attn_score_block */
+    const bool *wide;
+    /* Before the pieces of a block: EMPTY when none will come, FULL when they will cover it. */
+    void (*block)(void *closure, size_t key, size_t keys, enum attn_tile_class class);
+    void (*piece)(void *closure, const struct attn_score_piece *piece);
+    void *closure;
+};
+
 struct attn_kernel {
     const char *name;     /* as the `kernel` option spells it */
     const char *sentence; /* for GET /v1 and the docs */
@@ -95,7 +125,19 @@ struct attn_kernel {
     void (*attend)(const struct attn_task *task, void *workspace, struct attn_partial *partial);
     void (*scores)(const struct attn_task *task, void *workspace,
                    const struct attn_score_block *block);
+    /* NULL where `scores` has to do. False when some score is NaN or does not fit a real: all that
+       was visited is void then, and `scores` has to do too. */
+    bool (*walk)(const struct attn_task *task, void *workspace, const struct attn_walk *walk);
 };
+
+static inline bool attn_walk_takes(const struct attn_walk *walk, enum attn_stage stage) {
+    return walk->stages >> stage & 1;
+}
+
+/* True when the walk looks at what the mask hides as well. */
+static inline bool attn_walk_ignores_mask(const struct attn_walk *walk) {
+    return walk->stages >> ATTN_STAGE_MASKED == 0;
+}
 
 /* True when the kernel computes calls of this kind. */
 static inline bool attn_kernel_suits(const struct attn_kernel *kernel,

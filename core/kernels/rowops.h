@@ -11,28 +11,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ATTN_ROWOPS_MEMBERS(REAL)                                                            \
-    /* The largest element and `floor`; NaN elements are passed over. */                     \
-    REAL (*max)(const REAL *row, size_t n, REAL floor);                                      \
-    /* The largest magnitude; NaN elements are passed over. */                               \
-    REAL (*magnitude)(const REAL *row, size_t n);                                            \
-    /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN; \
-       -inf gives exactly 0, and so does anything below the smallest normal number. */       \
-    REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                        \
-    /* row := cap * tanh(row / cap); cap is a positive normal number. */                     \
-    void (*softcap)(REAL * row, size_t n, REAL cap);                                         \
-    void (*scale)(REAL * row, size_t n, REAL factor);                                        \
-    /* row += bias; a bias of -inf is selected, so that it hides even NaN, and `too_low`     \
-       stands where the sum is -inf but the bias is not. */                                  \
-    void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                  \
-    /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */         \
-    void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                \
-    /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines  \
-       stand in turns[0 .. pairs) and whose sines stand behind them. */                      \
-    void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);           \
-    /* True when no element is NaN or of a magnitude above `limit`; or NaN or infinite. */   \
-    bool (*all_within)(const REAL *row, size_t n, REAL limit);                               \
-    bool (*all_finite)(const REAL *row, size_t n);
+#define ATTN_ROWOPS_MEMBERS(REAL)                                                               \
+    /* The largest element and `floor`; NaN elements are passed over. */                        \
+    REAL (*max)(const REAL *row, size_t n, REAL floor);                                         \
+    /* The largest magnitude; NaN elements are passed over. */                                  \
+    REAL (*magnitude)(const REAL *row, size_t n);                                               \
+    /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN;    \
+       -inf gives exactly 0, and so does anything below the smallest normal number. */          \
+    REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                           \
+    /* row := cap * tanh(row / cap); cap is a positive normal number. */                        \
+    void (*softcap)(REAL * row, size_t n, REAL cap);                                            \
+    void (*scale)(REAL * row, size_t n, REAL factor);                                           \
+    /* row += bias; a bias of -inf is selected, so that it hides even NaN, and `too_low`        \
+       stands where the sum is -inf but the bias is not. */                                     \
+    void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                     \
+    /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */            \
+    void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                   \
+    /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines     \
+       stand in turns[0 .. pairs) and whose sines stand behind them. */                         \
+    void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);              \
+    /* True when no element is NaN or of a magnitude above `limit`; or NaN or infinite. */      \
+    bool (*all_within)(const REAL *row, size_t n, REAL limit);                                  \
+    bool (*all_finite)(const REAL *row, size_t n);                                              \
+    /* For maps. The largest element, NaN when there is one, -inf of none; and the sum. */      \
+    REAL (*largest)(const REAL *row, size_t n);                                                 \
+    REAL (*sum)(const REAL *row, size_t n);                                                     \
+    /* The same of each column over `count` >= 1 rows, `stride` apart. */                       \
+    void (*rows_largest)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out);   \
+    void (*rows_sum)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out);       \
+    /* The first element from `from` on that is above `bound`, or NaN; n when there is none. */ \
+    size_t (*find_above)(const REAL *row, size_t from, size_t n, REAL bound);
 
 struct attn_rowops_float {
     ATTN_ROWOPS_MEMBERS(float)

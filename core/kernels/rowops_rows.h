@@ -170,6 +170,8 @@ static bool F(row_all_finite)(const REAL *row, size_t n) {
     return F(row_all_within)(row, n, REAL_MAX);
 }
 
+#include "core/kernels/rowops_maps.h"
+
 #undef F
 #undef REAL
 #undef VECTOR

@@ -102,23 +102,29 @@ void run_heads_close(struct attn_heads *heads) {
     free(heads);
 }
 
-void run_task(struct run *run, size_t index) {
+void run_task_with(struct run *run, struct attn_heads *heads, size_t index) {
     static const atomic_bool never = false;
     void *workspace = NULL;
     const size_t bytes = run->plan.workspace_bytes;
     ck_assert_int_eq(posix_memalign(&workspace, 64, bytes), 0);
     if (bytes > 0)
         memset(workspace, 0xff, bytes);
-    struct attn_heads *heads = run_heads(run, 1);
     attn_execute_task(&run->call, &run->plan, &run->result, heads, index, workspace, &never);
-    run_heads_close(heads);
     free(workspace);
+}
+
+void run_task(struct run *run, size_t index) {
+    struct attn_heads *heads = run_heads(run, 1);
+    run_task_with(run, heads, index);
+    run_heads_close(heads);
 }
 
 void run_all(struct run *run) {
     run_plan(run);
+    struct attn_heads *heads = run_heads(run, 1);
     for (size_t index = 0; index < run->plan.tasks; index++)
-        run_task(run, index);
+        run_task_with(run, heads, index);
+    run_heads_close(heads);
 }
 
 void run_reset(struct run *run) {
@@ -139,6 +145,8 @@ double run_at(const struct run *run, enum attn_result_name name, size_t index) {
     double value;
     if (index >= run_count(run, name))
         ck_abort_msg("element %zu is beyond %s", index, attn_result_tensor_name(name));
+    if (tensor->dtype == ATTN_INT32)
+        return ((const int32_t *)tensor->data)[index];
     attn_load_double(tensor->dtype,
                      (const char *)tensor->data + index * attn_dtype_size(tensor->dtype), 1, 1,
                      &value);

@@ -41,6 +41,8 @@ struct attn_heads *run_heads(const struct run *run, size_t threads);
 void run_heads_close(struct attn_heads *heads);
 /* One task with a workspace of its own, exactly as large as planned and full of NaN. */
 void run_task(struct run *run, size_t index);
+/* The same with heads that several tasks share. */
+void run_task_with(struct run *run, struct attn_heads *heads, size_t index);
 /* run_plan, then all tasks in order. Call run_reset before running again. */
 void run_all(struct run *run);
 /* Drops the answer and the call, so that the request may be changed and run again. */

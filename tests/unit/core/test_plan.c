@@ -133,7 +133,8 @@ START_TEST(maps_are_float32_unless_all_is_double) {
 END_TEST
 
 START_TEST(tensors_have_the_names_of_the_wire) {
-    static const char *const names[] = {"output", "weights", "scores", "lse"};
+    static const char *const names[] = {"output",        "weights",      "scores",       "lse",
+                                        "top_k_weights", "top_k_scores", "top_k_indices"};
     for (unsigned n = 0; n < ATTN_RESULT_COUNT; n++)
         ck_assert_str_eq(attn_result_tensor_name((enum attn_result_name)n), names[n]);
 }
@@ -148,7 +149,7 @@ START_TEST(the_answers_size_is_limited) {
     plan_within(&request, &limits, &result);
     limits.result_bytes--;
     refuse_plan(&request, &limits, ATTN_RESULT_TOO_LARGE, "/return", "399 bytes");
-    refuse_plan(&request, &limits, ATTN_RESULT_TOO_LARGE, "/return", "rows, cols or heads");
+    refuse_plan(&request, &limits, ATTN_RESULT_TOO_LARGE, "/return", "a pool or top_k, or rows");
     request.map.heads = INTS(1);
     plan_within(&request, &limits, &result);
 }
