@@ -78,7 +78,8 @@ static const struct call_kind KIND = {
     .encode = encode,
     .count = count,
     .close = close_call,
-    .ask_for_less = "Ask for fewer rows, cols or heads, or for safetensors.",
+    .ask_for_less =
+        "Ask for a pool or top_k of the map, for fewer rows, cols or heads, or for safetensors.",
 };
 
 bool attention_check(struct exchange *exchange, struct problem *problem) {

@@ -18,7 +18,7 @@ enum {
     FRAME_ROOM = 256 /* per tensor: its name, and {"shape":[...],"dtype":"...","base64":""} */
 };
 
-/* A result holds floating-point numbers only. */
+/* Indices are widened while they are printed; all else is floating point. */
 static enum number_type number_type_of(enum attn_dtype dtype) {
     switch (dtype) {
     case ATTN_FLOAT64:
@@ -27,6 +27,8 @@ static enum number_type number_type_of(enum attn_dtype dtype) {
         return NUMBER_F16;
     case ATTN_BFLOAT16:
         return NUMBER_BF16;
+    case ATTN_INT32:
+        return NUMBER_I64;
     default:
         assert(dtype == ATTN_FLOAT32);
         return NUMBER_F32;
@@ -116,9 +118,26 @@ enum attn_status json_answer_lay_out(const struct attn_call *call,
     return ATTN_OK;
 }
 
+static void write_indices(struct json_text *text, const int32_t *values, size_t count) {
+    enum { AT_ONCE = 64 };
+    int64_t wide[AT_ONCE];
+    for (size_t at = 0; at < count; at += AT_ONCE) {
+        const size_t n = attn_min_size(AT_ONCE, count - at);
+        for (size_t i = 0; i < n; i++)
+            wide[i] = values[at + i];
+        if (at > 0)
+            json_text_literal(text, ",");
+        text->length += number_print_array(NUMBER_I64, wide, n, text->start + text->length);
+    }
+}
+
 static void write_numbers(struct json_text *text, const struct attn_result_tensor *tensor,
                           size_t first, size_t count) {
     const char *const values = (const char *)tensor->data + first * attn_dtype_size(tensor->dtype);
+    if (tensor->dtype == ATTN_INT32) {
+        write_indices(text, (const int32_t *)tensor->data + first, count);
+        return;
+    }
     text->length += number_print_array(number_type_of(tensor->dtype), values, count,
                                        text->start + text->length);
     assert(text->length <= text->capacity);

@@ -16,7 +16,7 @@ from support import safetensors
 WIRES = ("safetensors", "nested", "flat", "base64")
 JSON_TYPE, SAFETENSORS_TYPE = "application/json", "application/vnd.safetensors"
 PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq")
-RESULTS = ("output", "weights", "scores", "lse")
+RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices")
 DTYPE_NAMES = {np.dtype("uint16"): "bfloat16"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -41,7 +41,7 @@ class Answer:
         dtype = np.float64 if self.meta.get("precision") == "float64" else np.float32
         for name, value in self.json.items():
             if name in RESULTS:
-                self.tensors[name] = decode(value, dtype)
+                self.tensors[name] = decode(value, np.int32 if "indices" in name else dtype)
 
     def __getitem__(self, name):
         return self.tensors[name]

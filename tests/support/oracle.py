@@ -10,6 +10,7 @@ It trusts its input; refusing bad requests is the daemon's business and is teste
 """
 import numpy as np
 
+from support import oracle_maps
 from support.oracle_mask import Shape, query_offsets, visible
 from support.oracle_rope import rotate_both
 
@@ -129,7 +130,9 @@ def select(x, choice, heads):
     """The chosen heads (a list keeps its order), rows [a,b) and keys [c,d) of a map."""
     rows = choice.get("rows", [0, x.shape[2]])
     cols = choice.get("cols", [0, x.shape[3]])
-    return x[:, choice.get("heads", list(range(heads)))][:, :, rows[0]:rows[1], cols[0]:cols[1]]
+    chosen = choice.get("heads", "all")
+    chosen = list(range(heads)) if isinstance(chosen, str) else chosen
+    return x[:, chosen][:, :, rows[0]:rows[1], cols[0]:cols[1]]
 
 
 def sink_logits(options, Hq, tensor, dtype):
@@ -141,7 +144,8 @@ def sink_logits(options, Hq, tensor, dtype):
 
 def attention(q, k, v, options=None, tensors=None, dtype=np.float64):
     """A dictionary with output, lse, weights, scores and all five stages under `stages`, in the
-    shapes the service documents. `weights` is the stage that options["weights"] names."""
+    shapes the service documents. `weights` is the stage that options["weights"] names; it and
+    `scores` are reduced as it says."""
     options, tensors = options or {}, tensors or {}
     q_rank = np.ndim(q)
     q = to_native(np.asarray(q), options, True).astype(dtype)
@@ -166,11 +170,14 @@ def attention(q, k, v, options=None, tensors=None, dtype=np.float64):
 
     choice = options.get("weights", {})
     choice = choice if isinstance(choice, dict) else {}
-    chosen = {name: squeeze(select(stages[name], choice, Hq), q_rank, options) for name in STAGES}
+    chosen = {name: select(stages[name], choice, Hq) for name in STAGES}
+    stage = choice.get("stage", "weights")
+    with np.errstate(all="ignore"):
+        maps = {**oracle_maps.results(chosen["masked"], choice, "masked", "scores"),
+                **oracle_maps.results(chosen[stage], choice, stage, "weights")}
     return {
         "output": from_native(output, q_rank, options),
         "lse": squeeze(lse, q_rank, options),
-        "weights": chosen[choice.get("stage", "weights")],
-        "scores": chosen["masked"],
-        "stages": chosen,
+        **{name: squeeze(whole, q_rank, options) for name, whole in maps.items()},
+        "stages": {name: squeeze(whole, q_rank, options) for name, whole in chosen.items()},
     }
