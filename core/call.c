@@ -16,13 +16,14 @@ static enum attn_status resolve_scale(struct attn_call *call, const struct attn_
                                       struct attn_error *error) {
     if (request->scale_given && !isfinite(request->scale))
         return attn_fail(error, ATTN_BAD_VALUE, "/scale",
-                         "scale must be a finite number, got %g; leave it out for 1/sqrt(D).",
-                         request->scale);
+                         "scale must be a finite number, got %g; leave it out for %s.",
+                         request->scale, request->score == ATTN_SCORE_ADDITIVE ? "1" : "1/sqrt(D)");
     if (request->softcap_given && !(isfinite(request->softcap) && request->softcap > 0))
         return attn_fail(error, ATTN_BAD_VALUE, "/softcap",
                          "softcap must be a finite number above 0, got %g; leave it out for none.",
                          request->softcap);
-    const double root = call->D == 0 ? 1.0 : 1.0 / sqrt((double)call->D);
+    const bool by_root = call->D > 0 && call->score == ATTN_SCORE_SCALED_DOT;
+    const double root = by_root ? 1.0 / sqrt((double)call->D) : 1.0;
     call->scale = request->scale_given ? request->scale : root;
     call->softcap = request->softcap_given ? request->softcap : 0.0;
     return ATTN_OK;
@@ -52,11 +53,12 @@ enum attn_status attn_call_init(struct attn_call *call, struct attn_request *req
                                 struct attn_error *error) {
     memset(call, 0, sizeof *call);
     call->bias = attn_tensor_none();
+    call->w = attn_tensor_none();
     typedef enum attn_status (*stage_function)(struct attn_call *, struct attn_request *,
                                                struct attn_error *);
     static const stage_function SHAPES_THEN_POSITIONS[] = {
-        attn_call_resolve_shapes, attn_call_resolve_positions, attn_call_resolve_rope,
-        attn_call_resolve_head_lists, attn_call_resolve_bias};
+        attn_call_resolve_shapes,     attn_call_resolve_positions, attn_call_resolve_rope,
+        attn_call_resolve_head_lists, attn_call_resolve_bias,      attn_call_resolve_score};
     for (size_t n = 0; n < sizeof SHAPES_THEN_POSITIONS / sizeof *SHAPES_THEN_POSITIONS; n++)
         if (SHAPES_THEN_POSITIONS[n](call, request, error) != ATTN_OK)
             goto refused;

@@ -33,6 +33,8 @@ struct attn_call {
     struct attn_operand q, k, v;
     struct attn_tensor bias; /* none, or broadcast to [B,Hq,Tq,Tk] */
     struct attn_rope rope;
+    enum attn_score score;
+    struct attn_tensor w; /* of an additive score, broadcast to [1,1,Hq,D]; else none */
     double scale;
     double softcap;                /* 0: none */
     struct attn_mask mask;         /* validated; borrows the request's nodes */

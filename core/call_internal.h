@@ -29,6 +29,11 @@ enum attn_status attn_call_resolve_head_lists(struct attn_call *call, struct att
 enum attn_status attn_check_head_list(const struct attn_real_list *list, size_t heads,
                                       const char *pointer, double lowest, struct attn_error *error);
 
+/* What a score is made of: the weights of an additive one. Errors: MISSING_FIELD, BAD_DTYPE,
+   BAD_SHAPE, BAD_VALUE. */
+enum attn_status attn_call_resolve_score(struct attn_call *call, struct attn_request *request,
+                                         struct attn_error *error);
+
 /* The additive bias: dtype, broadcast, no +inf. Errors: BAD_DTYPE, BAD_SHAPE, BAD_VALUE. */
 enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error);

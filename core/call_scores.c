@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is added to a score or joins its row: bias, ALiBi slopes, sinks. */
+/* What makes a score, is added to it or joins its row: weights, bias, ALiBi slopes, sinks. */
 #include <math.h>
 #include <string.h>
 
@@ -115,4 +115,52 @@ enum attn_status attn_call_resolve_bias(struct attn_call *call, struct attn_requ
                          call->B, call->Hq, call->Tq, call->Tk,
                          attn_shape_text(bias->rank, bias->shape, text, sizeof text));
     return scan_bias(call, bias, error);
+}
+
+/* The first element that is NaN or infinite, of a dense tensor; `elements` when there is none. */
+static size_t find_non_finite(const struct attn_tensor *tensor, size_t elements) {
+    for (size_t at = 0; at < elements; at++) {
+        double value;
+        attn_load_double(tensor->dtype,
+                         (const char *)tensor->data + at * attn_dtype_size(tensor->dtype), 1, 1,
+                         &value);
+        if (!isfinite(value))
+            return at;
+    }
+    return elements;
+}
+
+static enum attn_status resolve_weights(struct attn_call *call, const struct attn_tensor *w,
+                                        struct attn_error *error) {
+    char text[96];
+    size_t elements = 0;
+    if (attn_tensor_is_none(w))
+        return attn_fail(error, ATTN_MISSING_FIELD, "/score/w",
+                         "An additive score needs w, the %zu weights of tanh(q + k): [D], or "
+                         "[Hq,D] for each head its own.",
+                         call->D);
+    if (attn_dtype_class(w->dtype) != ATTN_CLASS_FLOAT)
+        return attn_fail(error, ATTN_BAD_DTYPE, "/score/w", "w must be a float tensor, got %s.",
+                         attn_dtype_name(w->dtype));
+    const size_t shape[ATTN_AXES] = {1, 1, call->Hq, call->D};
+    const bool one = w->rank == 1 && w->shape[0] == call->D;
+    const bool each =
+        w->rank == 2 && w->shape[1] == call->D && (w->shape[0] == call->Hq || w->shape[0] == 1);
+    if (!(one || each) || !attn_tensor_broadcast(w, shape, &call->w))
+        return attn_fail(error, ATTN_BAD_SHAPE, "/score/w",
+                         "w must be [D] = [%zu] or [Hq,D] = [%zu,%zu]; its shape is %s.", call->D,
+                         call->Hq, call->D, attn_shape_text(w->rank, w->shape, text, sizeof text));
+    if (!attn_shape_elements(w->rank, w->shape, &elements))
+        elements = 0;
+    const size_t bad = find_non_finite(w, elements);
+    if (bad < elements)
+        return attn_fail(error, ATTN_BAD_VALUE, "/score/w",
+                         "w must be finite; element %zu, counted in C order, is not.", bad);
+    return ATTN_OK;
+}
+
+enum attn_status attn_call_resolve_score(struct attn_call *call, struct attn_request *request,
+                                         struct attn_error *error) {
+    call->score = request->score;
+    return call->score == ATTN_SCORE_ADDITIVE ? resolve_weights(call, &request->w, error) : ATTN_OK;
 }

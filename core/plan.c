@@ -16,6 +16,21 @@
 /* What a worker may need at most: a row of each head that shares a key cannot be cut further. */
 #define WORKSPACE_LIMIT ((size_t)512 << 20)
 
+static enum attn_status refuse_unsuited(const struct attn_kernel *kernel,
+                                        const struct attn_call *call, struct attn_error *error) {
+    if (kernel->products_only && call->score != ATTN_SCORE_SCALED_DOT)
+        return attn_fail(
+            error, ATTN_BAD_VALUE, "/kernel",
+            "The kernel \"%s\" computes products of q and k alone, and this call's score is "
+            "additive. Leave the kernel out to have one chosen.",
+            kernel->name);
+    return attn_fail(
+        error, ATTN_BAD_VALUE, "/kernel",
+        "The kernel \"%s\" computes in float32 alone, and this call is in float64. Leave the "
+        "kernel out to have one chosen, or give precision float32.",
+        kernel->name);
+}
+
 static enum attn_status choose_kernel(const struct attn_call *call, struct attn_plan *plan,
                                       struct attn_error *error) {
     if (call->kernel == NULL) {
@@ -30,11 +45,7 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
     if (plan->kernel != NULL && plan->kernel->available() && attn_kernel_suits(plan->kernel, call))
         return ATTN_OK;
     if (plan->kernel != NULL && plan->kernel->available())
-        return attn_fail(
-            error, ATTN_BAD_VALUE, "/kernel",
-            "The kernel \"%s\" computes in float32 alone, and this call is in float64. Leave the "
-            "kernel out to have one chosen, or give precision float32.",
-            plan->kernel->name);
+        return refuse_unsuited(plan->kernel, call, error);
     char names[ATTN_KERNEL_NAMES_SIZE];
     return attn_fail(error, ATTN_BAD_VALUE, "/kernel",
                      "There is no kernel \"%.40s\" on this machine; there are %s. Leave it out to "

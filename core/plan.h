@@ -33,7 +33,8 @@ struct attn_plan {
     double scores_planned;  /* of them in tiles that are not known to be empty */
     double flops;           /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map */
     /* flops, 16 for each score's softmax, 50 for each nanosecond that evaluating the mask may take,
-       and the turning of rotary positions: what limits and scheduling go by */
+       the turning of rotary positions, and 16 for each term of an additive score: what limits and
+       scheduling go by */
     double work;
 };
 

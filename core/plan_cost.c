@@ -19,6 +19,8 @@
 #define VISIT_NANOSECONDS 2.0
 /* Floating-point operations that a worker does in a nanosecond. */
 #define WORK_PER_NANOSECOND 50.0
+/* And a term w tanh(q + k) of an additive score, in place of a product's two. */
+#define TANH_WORK 16.0
 /* What a pair of a rotary position costs, in the same operations: to make its turn, and to use it.
  */
 #define TURN_WORK 100.0
@@ -150,6 +152,13 @@ static double fixed_time(const struct attn_call *call, const struct attn_plan *p
            (plan->kernel->visits_hidden ? VISIT_NANOSECONDS * plan->scores_total : 0);
 }
 
+/* What the terms of additive scores cost beside the two operations that flops counts of each. */
+static double additive_work(const struct attn_call *call, const struct attn_plan *plan) {
+    if (call->score != ATTN_SCORE_ADDITIVE)
+        return 0;
+    return (TANH_WORK / 2 - 1) * (plan->flops - 2.0 * (double)call->Dv * plan->scores_planned);
+}
+
 void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
     double mask_time = 0;
     plan->scores_total = (double)call->B * (double)call->Hq * (double)call->Tq * (double)call->Tk;
@@ -164,5 +173,5 @@ void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
                        (double)call->map_rows * (double)call->map_cols;
     plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned +
                  WORK_PER_NANOSECOND * (mask_time + fixed_time(call, plan)) +
-                 rotation_work(call, plan);
+                 rotation_work(call, plan) + additive_work(call, plan);
 }

@@ -10,5 +10,6 @@ void attn_request_init(struct attn_request *request) {
     request->k = attn_tensor_none();
     request->v = attn_tensor_none();
     request->bias = attn_tensor_none();
+    request->w = attn_tensor_none();
     request->map.stage = ATTN_STAGE_WEIGHTS;
 }

@@ -27,10 +27,16 @@ enum attn_return_bit {
     ATTN_RETURN_COL_SUMS = 1 << 5
 };
 
+/* What a query and a key make of each other. */
+enum attn_score {
+    ATTN_SCORE_SCALED_DOT, /* q.k, scaled by 1/sqrt(D) unless asked otherwise */
+    ATTN_SCORE_ADDITIVE    /* sum of w tanh(q + k), not scaled unless asked */
+};
+
 /* Where on its way from q.k to a weight a map is taken. */
 enum attn_stage {
-    ATTN_STAGE_RAW,    /* q.k, a product of its own */
-    ATTN_STAGE_SCALED, /* scale * (q.k) */
+    ATTN_STAGE_RAW,    /* q.k, a product of its own; or what an additive score sums */
+    ATTN_STAGE_SCALED, /* scale * raw */
     ATTN_STAGE_CAPPED, /* after softcap */
     ATTN_STAGE_MASKED, /* after bias, ALiBi and mask; hidden is -inf */
     ATTN_STAGE_WEIGHTS /* after softmax; hidden is exactly 0 */
@@ -81,6 +87,8 @@ struct attn_request {
     enum attn_layout layout;
     int64_t num_heads, num_kv_heads; /* 0: not given */
     struct attn_int_list q_offset;   /* one value or one per batch item */
+    enum attn_score score;
+    struct attn_tensor w; /* of an additive score: [D], or [Hq,D] */
     bool scale_given;
     double scale;
     bool softcap_given;

@@ -38,7 +38,7 @@ enum pass {
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct workspace_areas {
-    size_t q, s, panel, addend, row, bits, scratch;
+    size_t q, s, panel, addend, row, w, bits, scratch;
 };
 
 void attn_kernel_blas_start(void) {
@@ -70,12 +70,14 @@ static struct workspace_areas workspace_areas(const struct attn_call *call,
     const size_t M = area_bytes(attn_call_group(call), rows, 1) == SIZE_MAX
                          ? SIZE_MAX
                          : attn_call_group(call) * rows;
+    const bool additive = call->score == ATTN_SCORE_ADDITIVE;
     return (struct workspace_areas){
         .q = area_bytes(M, call->D, real),
         .s = area_bytes(M, keys, real),
         .panel = area_bytes(keys, attn_max_size(call->D, call->Dv), real),
         .addend = area_bytes(keys, 1, real),
         .row = area_bytes(M, 1, real),
+        .w = additive ? area_bytes(attn_call_group(call) + 1, call->D, real) : 0,
         .bits = area_bytes(rows, attn_mask_row_words(keys), sizeof(uint64_t)),
         .scratch =
             area_bytes(attn_mask_scratch_words(&call->mask, rows, keys), 1, sizeof(uint64_t))};
@@ -85,7 +87,7 @@ static size_t tiles_bytes(const struct attn_call *call, const struct attn_grid *
                           size_t real) {
     const struct workspace_areas areas = workspace_areas(call, tiles, real);
     const size_t parts[] = {areas.q,   areas.s,   areas.panel, areas.addend, areas.row,
-                            areas.row, areas.row, areas.bits,  areas.scratch};
+                            areas.row, areas.row, areas.w,     areas.bits,   areas.scratch};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))

@@ -7,7 +7,8 @@
  *   WIDENS, whether rows with scores that are not finite are done again in a wider type.
  * blas_tiles_attend.h, which takes these definitions back, comes after it.
  *
- *   S = Q K^T                      [M][keys], one product for all heads of the group
+ *   S = Q K^T                      [M][keys], one product for all heads of the group;
+ *                                  or S = sum of w tanh(q + k), as the call's score says
  *   S -> softcap, ALiBi, bias, hidden := -inf
  */
 #define F(name) BLAS_PASTE(name, SUFFIX)
@@ -23,6 +24,7 @@ struct F(tiles) {
     REAL *panel;    /* [key_tile][max(D, Dv)] a widened or cleaned block of k or v */
     REAL *addend;   /* [key_tile] one row of bias */
     REAL *m, *l;    /* [M] running maximum and sum */
+    REAL *w;        /* [G + 1][D] of an additive score: weights, scaled or not; and one row of k */
     REAL *fit;      /* [M] what weights are multiplied by before they meet V; see fit_overflows */
     uint64_t *bits; /* [row_tile][words of key_tile] */
     uint64_t *scratch;
@@ -49,6 +51,7 @@ static struct F(tiles) F(tiles_open)(const struct attn_task *task, void *memory)
     tiles.m = take_area(&cursor, areas.row);
     tiles.l = take_area(&cursor, areas.row);
     tiles.fit = take_area(&cursor, areas.row);
+    tiles.w = take_area(&cursor, areas.w);
     tiles.bits = take_area(&cursor, areas.bits);
     tiles.scratch = take_area(&cursor, areas.scratch);
     return tiles;
@@ -85,6 +88,28 @@ static void F(pack_queries)(struct F(tiles) * tiles, double scale) {
             F(scale_query)(tiles, place, scale);
     }
     tiles->q_largest = tiles->ops->ROWOPS.magnitude(tiles->q, tiles->M * D);
+}
+
+/* The group's weights of an additive score, times `scale`. */
+static void F(pack_weights)(const struct F(tiles) * tiles, double scale) {
+    const struct attn_task *task = tiles->task;
+    const struct attn_tensor *w = &task->call->w;
+    const size_t D = task->call->D;
+    for (size_t g = 0; g < tiles->G; g++) {
+        const ptrdiff_t at = attn_tensor_offset(w, 0, 0, task->hkv * tiles->G + g, 0);
+        LOAD(w->dtype, (const char *)w->data + at * (ptrdiff_t)attn_dtype_size(w->dtype),
+             w->stride[3], D, tiles->w + g * D);
+        if (scale != 1)
+            F(scale_query)(tiles, tiles->w + g * D, scale);
+    }
+}
+
+/* What scores are made of besides keys; `scale` is q's, or that of the weights of q and k. */
+static void F(pack_scoring)(struct F(tiles) * tiles, double scale) {
+    const bool additive = tiles->task->call->score == ATTN_SCORE_ADDITIVE;
+    F(pack_queries)(tiles, additive ? 1 : scale);
+    if (additive)
+        F(pack_weights)(tiles, scale);
 }
 
 /* Rows [key, key + keys) of k or v: in place where BLAS can read them, else loaded. */
@@ -144,6 +169,32 @@ static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *
          tiles->q + piece->row * D, (int)D, k.data, k.stride, 0, tiles->s, (int)piece->keys);
     if (WIDENS && F(may_overflow)(tiles, piece, k))
         F(mark_lost)(tiles->s, piece->rows * piece->keys);
+}
+
+/* S = sum of w tanh(q + k) for a piece, from keys that lie side by side. */
+static void F(add_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
+    const struct attn_task *task = tiles->task;
+    const size_t D = task->call->D, keys = piece->keys;
+    for (size_t j = 0; j < keys; j++) {
+        const REAL *k = KEY_ROW(task, piece->key + j, tiles->w + tiles->G * D);
+        for (size_t d = 0; d < D; d++)
+            tiles->panel[d * keys + j] = k[d];
+    }
+    for (size_t r = 0; r < piece->rows; r++) {
+        const size_t row = piece->row + r;
+        tiles->ops->ROWOPS.tanh_sum(tiles->s + r * keys, keys, tiles->q + row * D,
+                                    tiles->w + row / task->rows * D, tiles->panel, keys, D);
+    }
+    if (WIDENS && !tiles->ops->ROWOPS.all_finite(tiles->s, piece->rows * keys))
+        F(mark_lost)(tiles->s, piece->rows * keys);
+}
+
+/* S of a piece by the call's score: raw, or scaled as q or the weights were packed. */
+static void F(score_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
+    if (tiles->task->call->score == ATTN_SCORE_ADDITIVE)
+        F(add_keys)(tiles, piece);
+    else
+        F(multiply_keys)(tiles, piece);
 }
 
 static void F(add_bias)(const struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
@@ -224,7 +275,7 @@ static void F(weigh_row)(const struct F(tiles) * tiles, REAL *s, size_t keys, RE
 /* Computes a piece of a map and puts it into its place. */
 static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_block *block,
                          const struct piece *piece) {
-    F(multiply_keys)(tiles, piece);
+    F(score_keys)(tiles, piece);
     F(finish_scores)(tiles, block->stage, piece);
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
@@ -245,7 +296,7 @@ static void F(scores)(const struct attn_task *task, void *memory,
     struct piece pieces[MAX_PIECES] = {
         {.rows = tiles.M, .key = block->key, .keys = block->keys, .class = ATTN_TILE_FULL}};
     size_t count = 1;
-    F(pack_queries)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
+    F(pack_scoring)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
     if (block->stage >= ATTN_STAGE_MASKED) {
         const REAL hidden = block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;
         for (size_t n = 0; n < tiles.M * block->keys; n++)

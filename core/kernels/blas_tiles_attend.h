@@ -119,7 +119,7 @@ static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
         struct piece pieces[MAX_PIECES];
         const size_t count = cut_block(task, first, attn_min_size(key + tile, end) - first, pieces);
         for (size_t n = 0; n < count; n++) {
-            F(multiply_keys)(tiles, &pieces[n]);
+            F(score_keys)(tiles, &pieces[n]);
             F(finish_scores)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
             F(add_values)(tiles, pass, &pieces[n]);
             computed += (uint64_t)pieces[n].rows * pieces[n].keys;
@@ -166,7 +166,7 @@ static void F(set_fit)(struct F(tiles) * tiles) {
 static uint64_t F(attend_tiles)(struct F(tiles) * tiles) {
     const size_t n = tiles->M * tiles->task->call->Dv;
     F(set_fit)(tiles);
-    F(pack_queries)(tiles, tiles->task->call->scale);
+    F(pack_scoring)(tiles, tiles->task->call->scale);
     F(clear)(tiles);
     const uint64_t computed = F(walk_keys)(tiles, PASS_PLAIN);
     if (tiles->ops->ROWOPS.all_finite(tiles->o, n) || !F(fit_overflows)(tiles))

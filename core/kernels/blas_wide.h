@@ -98,8 +98,8 @@ static void widen_part(const struct attn_task *task, void *memory,
                                 .keys = keys,
                                 .class = task->call->mask.count == 0 ? ATTN_TILE_FULL
                                                                      : ATTN_TILE_PARTIAL};
-    pack_queries_double(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
-    multiply_keys_double(&tiles, &piece);
+    pack_scoring_double(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
+    score_keys_double(&tiles, &piece);
     finish_scores_double(&tiles, block->stage, &piece);
     for (size_t from = 0; from < tiles.M; from++) {
         const size_t to = from / rows * task->rows + row + from % rows;

@@ -213,6 +213,7 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
         .sentence = "Products in registers on packed panels, " instructions "; float32.", \
         .set = &attn_fused_set_##identifier,                                              \
         .available = available_##identifier,                                              \
+        .products_only = true,                                                            \
         .float32_only = true,                                                             \
         .grid = attn_strips_grid,                                                         \
         .workspace = attn_strips_workspace,                                               \

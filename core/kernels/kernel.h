@@ -112,7 +112,8 @@ struct attn_kernel {
     bool visits_hidden; /* it asks of each position whether it is visible, and skips none */
     /* True when this machine can run it. */
     bool (*available)(void);
-    bool float32_only; /* it does not compute under ATTN_PRECISION_FLOAT64 */
+    bool products_only; /* it does not compute additive scores */
+    bool float32_only;  /* it does not compute under ATTN_PRECISION_FLOAT64 */
     struct attn_grid (*grid)(const struct attn_kernel *kernel, const struct attn_call *call);
     /* Bytes of workspace for attend and scores, beside the partial's own buffers; 0 on overflow is
        impossible because tiles bound it. */
@@ -142,7 +143,8 @@ static inline bool attn_walk_ignores_mask(const struct attn_walk *walk) {
 /* True when the kernel computes calls of this kind. */
 static inline bool attn_kernel_suits(const struct attn_kernel *kernel,
                                      const struct attn_call *call) {
-    return !kernel->float32_only || call->precision == ATTN_PRECISION_FLOAT32;
+    return (!kernel->float32_only || call->precision == ATTN_PRECISION_FLOAT32) &&
+           (!kernel->products_only || call->score == ATTN_SCORE_SCALED_DOT);
 }
 
 /* The kernels in order of preference; the reference is last and runs everywhere. */

@@ -22,7 +22,8 @@ struct query {
     const struct attn_task *task;
     size_t h, row;
     const double *raw; /* [D] q */
-    double *scaled;    /* [D] scale * q */
+    double *scaled;    /* [D] scale * q, or of an additive score scale * w */
+    double *weights;   /* [D] w of an additive score */
     double *key;       /* [D] scratch */
     double *value;     /* [Dv] scratch */
     uint64_t *scratch;
@@ -44,7 +45,7 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
     (void)grid_of_call;
     size_t reals = 0;
     size_t bytes = 0;
-    if (!attn_mul_size(call->D, 3, &reals) || !attn_add_size(reals, call->Dv, &reals) ||
+    if (!attn_mul_size(call->D, 4, &reals) || !attn_add_size(reals, call->Dv, &reals) ||
         !attn_mul_size(reals, sizeof(double), &bytes))
         return SIZE_MAX;
     const size_t words = attn_mask_scratch_words(&call->mask, 1, KEY_TILE);
@@ -55,6 +56,14 @@ static bool is_cancelled(const struct attn_task *task) {
     return atomic_load_explicit(task->cancelled, memory_order_relaxed);
 }
 
+/* The weights of the query's head. */
+static void load_weights(const struct query *query) {
+    const struct attn_tensor *w = &query->task->call->w;
+    const ptrdiff_t at = attn_tensor_offset(w, 0, 0, query->h, 0);
+    attn_load_double(w->dtype, (const char *)w->data + at * (ptrdiff_t)attn_dtype_size(w->dtype),
+                     w->stride[3], query->task->call->D, query->weights);
+}
+
 static struct query query_open(const struct attn_task *task, size_t score_row, void *memory) {
     const struct attn_call *call = task->call;
     struct query query = {.task = task};
@@ -62,11 +71,15 @@ static struct query query_open(const struct attn_task *task, size_t score_row, v
     query.row = task->row + score_row % task->rows;
     query.raw = attn_query_row_double(task, query.h, query.row, memory);
     query.scaled = (double *)memory + call->D;
-    query.key = query.scaled + call->D;
+    query.weights = query.scaled + call->D;
+    query.key = query.weights + call->D;
     query.value = query.key + call->D;
     query.scratch = (uint64_t *)(query.value + call->Dv);
+    if (call->score == ATTN_SCORE_ADDITIVE)
+        load_weights(&query);
     for (size_t d = 0; d < call->D; d++)
-        query.scaled[d] = call->scale * query.raw[d];
+        query.scaled[d] =
+            call->scale * (call->score == ATTN_SCORE_ADDITIVE ? query.weights[d] : query.raw[d]);
     return query;
 }
 
@@ -104,14 +117,25 @@ static double alibi_at(const struct query *query, size_t j) {
     return -call->alibi[query->h] * fabs(i - (double)j);
 }
 
+/* q.k, or sum of w tanh(q + k); times the scale unless it is to be raw. */
+static double product_at(const struct query *query, size_t j, bool raw) {
+    const struct attn_call *call = query->task->call;
+    const double *k = attn_key_row_double(query->task, j, query->key);
+    const double *q = query->raw;
+    double sum = 0;
+    if (call->score == ATTN_SCORE_ADDITIVE)
+        for (size_t d = 0; d < call->D; d++)
+            sum += (raw ? query->weights[d] : query->scaled[d]) * tanh(q[d] + k[d]);
+    else
+        for (size_t d = 0; d < call->D; d++)
+            sum += (raw ? q[d] : query->scaled[d]) * k[d];
+    return sum;
+}
+
 /* The score of key j at a stage up to MASKED; whether j is visible is the caller's business. */
 static double score_at(const struct query *query, size_t j, enum attn_stage stage) {
     const struct attn_call *call = query->task->call;
-    const double *q = stage == ATTN_STAGE_RAW ? query->raw : query->scaled;
-    double score = 0;
-    const double *k = attn_key_row_double(query->task, j, query->key);
-    for (size_t d = 0; d < call->D; d++)
-        score += q[d] * k[d];
+    double score = product_at(query, j, stage == ATTN_STAGE_RAW);
     if (stage <= ATTN_STAGE_SCALED)
         return score;
     if (call->softcap > 0)

@@ -22,6 +22,9 @@
     /* row := cap * tanh(row / cap); cap is a positive normal number. */                        \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                            \
     void (*scale)(REAL * row, size_t n, REAL factor);                                           \
+    /* row[j] := sum over d of w[d] * tanh(q[d] + k[d * step + j]), d ascending below D. */     \
+    void (*tanh_sum)(REAL * row, size_t n, const REAL *q, const REAL *w, const REAL *k,         \
+                     size_t step, size_t D);                                                    \
     /* row += bias; a bias of -inf is selected, so that it hides even NaN, and `too_low`        \
        stands where the sum is -inf but the bias is not. */                                     \
     void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                     \

@@ -114,6 +114,27 @@ static void F(row_softcap)(REAL *row, size_t n, REAL cap) {
     }
 }
 
+static inline VECTOR F(tanh_terms)(VECTOR sum, VECTOR k, REAL q, REAL w) {
+    return sum + F(tanh)(k + q) * w;
+}
+
+static void F(row_tanh_sum)(REAL *row, size_t n, const REAL *q, const REAL *w, const REAL *k,
+                            size_t step, size_t D) {
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES)) {
+        VECTOR sum = {0};
+        for (size_t d = 0; d < D; d++)
+            sum = F(tanh_terms)(sum, F(load)(k + d * step + at), q[d], w[d]);
+        F(save)(row + at, sum);
+    }
+    if (at < n) {
+        VECTOR sum = {0};
+        for (size_t d = 0; d < D; d++)
+            sum = F(tanh_terms)(sum, F(load_part)(k + d * step + at, n - at, 0), q[d], w[d]);
+        memcpy(row + at, &sum, (n - at) * sizeof(REAL));
+    }
+}
+
 static void F(row_scale)(REAL *row, size_t n, REAL factor) {
     size_t at = 0;
     for (; at + F(LANES) <= n; at += F(LANES))

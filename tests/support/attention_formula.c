@@ -68,15 +68,28 @@ static bool sees(const struct row *row, size_t j) {
     return row->visible[j / 64] >> j % 64 & 1;
 }
 
+static double weight_at(const struct attn_call *call, size_t h, size_t d) {
+    double value;
+    attn_load_double(call->w.dtype,
+                     (const char *)call->w.data + attn_tensor_offset(&call->w, 0, 0, h, d) *
+                                                      (ptrdiff_t)attn_dtype_size(call->w.dtype),
+                     1, 1, &value);
+    return value;
+}
+
 static double raw_at(const struct attn_call *call, const struct row *row, size_t j) {
     const struct attn_rope *rope = &call->rope;
     const size_t item = rope->q_offset_count > 1 ? row->b : 0;
     const int64_t i_stands = rope->dims == 0 ? 0 : rope->q_offset[item] + (int64_t)row->i;
     double raw = 0;
-    for (size_t d = 0; d < call->D; d++)
-        raw += turned_at(call, &call->q, (const size_t[]){row->b, row->h, row->i, d}, i_stands) *
-               turned_at(call, &call->k, (const size_t[]){row->b, row->hkv, j, d},
-                         rope->k_offset + (int64_t)j);
+    for (size_t d = 0; d < call->D; d++) {
+        const double q =
+            turned_at(call, &call->q, (const size_t[]){row->b, row->h, row->i, d}, i_stands);
+        const double k = turned_at(call, &call->k, (const size_t[]){row->b, row->hkv, j, d},
+                                   rope->k_offset + (int64_t)j);
+        raw +=
+            call->score == ATTN_SCORE_ADDITIVE ? weight_at(call, row->h, d) * tanh(q + k) : q * k;
+    }
     return raw;
 }
 

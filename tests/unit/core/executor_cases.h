@@ -20,6 +20,7 @@ struct executor_case {
     int64_t lengths[2];
     double slopes[4], sinks[4];
     float bias[4 * 40 * 90];
+    float w[4 * 24];
 };
 
 static const struct run_sizes CASE_SIZES = {
@@ -83,6 +84,15 @@ static inline void with_rope(struct executor_case *c) {
         (struct attn_rope_request){.given = true, .q_offset = {offset, 2}, .k_offset = 990};
 }
 
+/* Weights for each head its own. */
+static inline void with_additive(struct executor_case *c) {
+    struct random random = random_seeded(11);
+    for (size_t n = 0; n < COUNT_OF(c->w); n++)
+        c->w[n] = (float)random_unit(&random) - 0.5f;
+    c->run.request.score = ATTN_SCORE_ADDITIVE;
+    c->run.request.w = attn_tensor_view(c->w, ATTN_FLOAT32, 2, (const size_t[]){4, 24});
+}
+
 static inline void with_everything(struct executor_case *c) {
     with_scale_and_cap(c);
     with_causal_window_and_padding(c);
@@ -93,9 +103,17 @@ static inline void with_everything(struct executor_case *c) {
         .given = true, .interleaved = true, .dims_given = true, .dims = 14};
 }
 
+static inline void with_everything_additive(struct executor_case *c) {
+    with_everything(c);
+    with_additive(c);
+}
+
 static void (*const CASES[])(struct executor_case *) = {
-    with_nothing,    with_scale_and_cap, with_causal, with_causal_window_and_padding,
-    with_bias,       with_alibi,         with_sinks,  with_rope,
+    with_nothing,    with_scale_and_cap,
+    with_causal,     with_causal_window_and_padding,
+    with_bias,       with_alibi,
+    with_sinks,      with_rope,
+    with_additive,   with_everything_additive,
     with_everything,
 };
 
