@@ -44,11 +44,13 @@ static void describe_kernels(struct text *out) {
     for (size_t i = 0; (kernel = attn_kernel_at(i)) != NULL; i++) {
         text_format(out, "%s{\"name\":", i == 0 ? "" : ",");
         text_json(out, kernel->name);
-        text_format(
-            out, ",\"available\":%s,\"default\":%s,\"precisions\":[\"float32\"%s],\"description\":",
-            kernel->available() ? "true" : "false",
-            kernel == attn_kernel_default() ? "true" : "false",
-            kernel->float32_only ? "" : ",\"float64\"");
+        text_format(out,
+                    ",\"available\":%s,\"default\":%s,\"precisions\":[\"float32\"%s],"
+                    "\"scores\":[\"scaled_dot\"%s],\"description\":",
+                    kernel->available() ? "true" : "false",
+                    kernel == attn_kernel_default() ? "true" : "false",
+                    kernel->float32_only ? "" : ",\"float64\"",
+                    kernel->products_only ? "" : ",\"additive\"");
         text_json(out, kernel->sentence);
         text_add(out, "}", 1);
     }

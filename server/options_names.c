@@ -37,6 +37,11 @@ const struct options_hint ATTENTION_HINTS[] = {
     {"softmax_scale", "It is called scale"},
     {"sm_scale", "It is called scale"},
     {"scaling", "It is called scale"},
+    {"score_mode", "It is called score: \"scaled_dot\", or {\"type\": \"additive\", \"w\": ...}"},
+    {"score_type", "It is called score: \"scaled_dot\", or {\"type\": \"additive\", \"w\": ...}"},
+    {"attention_type",
+     "It is called score: \"scaled_dot\", or {\"type\": \"additive\", \"w\": ...}"},
+    {"use_scale", "Say \"scale\": \"none\" for scores without 1/sqrt(D)"},
     {"logit_cap", "It is called softcap"},
     {"logits_soft_cap", "It is called softcap"},
     {"alibi_slopes", "It is called alibi, and takes true or the slopes"},
@@ -101,7 +106,7 @@ const struct options_hint ATTENTION_HINTS[] = {
 };
 
 /* Parts of the contract that this version does not serve. */
-static const char *const LATER[] = {"score", "labels", "capture"};
+static const char *const LATER[] = {"labels", "capture"};
 
 static const char *const TRAINING[] = {"dropout",      "dropout_p",         "dropout_rate",
                                        "attn_dropout", "attention_dropout", "dropout_seed"};

@@ -166,6 +166,7 @@ static const struct option OPTIONS_TABLE[] = {
     {"alibi", OPTION_LIST, apply_alibi},
     {"sink", OPTION_LIST, options_apply_sink},
     {"rope", OPTION_SCALAR, options_apply_rope},
+    {"score", OPTION_SCALAR, options_apply_score},
     {"output_dtype", OPTION_SCALAR, options_apply_output_dtype},
     {"return", OPTION_LIST, options_apply_return},
     {"weights", OPTION_SCALAR, options_apply_weights},

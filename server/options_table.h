@@ -73,7 +73,9 @@ enum attn_status options_apply_return(struct options *options, struct json_value
 enum attn_status options_apply_weights(struct options *options, struct json_value value,
                                        const char *pointer);
 
-/* `rope` (options_rope.c). */
+/* `score` and `rope` (options_score.c, options_rope.c). */
+enum attn_status options_apply_score(struct options *options, struct json_value value,
+                                     const char *pointer);
 enum attn_status options_apply_rope(struct options *options, struct json_value value,
                                     const char *pointer);
 

@@ -21,6 +21,7 @@ OPTIONS = {
     "hide": {"mask": [{"type": "hide", "tensor": "hidden"}]},
     "bias": {"bias": "bias"}, "alibi": {"alibi": True}, "sink": {"sink": [0.5, -1, 0, 2]},
     "rope": {"rope": {"theta": 100, "dims": 6}},
+    "additive": {"score": {"type": "additive", "w": [0.5, -0.25, 1, 0.125, -1, 0, 0.75, 0.3]}},
     "softcap": {"softcap": 1.5}, "scale": {"scale": 0.9}, "q_offset": {"q_offset": [4, -2]},
 }
 

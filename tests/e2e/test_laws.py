@@ -267,3 +267,48 @@ def test_rope_by_chunks_is_one_shot(call):
     parts = [run(q[:, :, a:b], k[:, :, :51 + b], v[:, :, :51 + b],
                  {"rope": {}, "mask": "causal", "q_offset": 51 + a}) for a, b in ((0, 7), (7, 19))]
     same(whole, (np.concatenate(chunks, axis=2) for chunks in zip(*parts, strict=True)))
+
+
+WEIGHTS = np.linspace(-0.7, 0.9, 16).tolist()
+ADDITIVE = {"score": {"type": "additive", "w": WEIGHTS}}
+
+
+def test_additive_scores_are_those_of_the_formula(call):
+    run, same, q, k, v = call
+    w = np.asarray(WEIGHTS, dtype=q.dtype)
+    k_wide = np.repeat(k, 2, axis=1)
+    scores = (w * np.tanh(q[:, :, :, None] + k_wide[:, :, None])).sum(-1)
+    same(run(q, k, v, ADDITIVE, name="scores"), (scores for _ in run(q, k, v)))
+
+
+def test_additive_scores_are_odd(call):
+    """tanh is odd, to the bit, and so is what is summed of it."""
+    run, _, q, k, v = call
+    equal(run(q, k, v, {**ADDITIVE, "scale": -1}, name="scores"),
+          run(-q, -k, v, ADDITIVE, name="scores"))
+
+
+def test_an_additive_score_knows_sums_only(call):
+    """A shift from every key to every query, exact in both."""
+    run, _, q, k, v = call
+    q, k = (np.round(x * 64) / 64 for x in (q, k))
+    equal(run(q, k, v, ADDITIVE), run(q + 2, k - 2, v, ADDITIVE))
+
+
+def test_no_weights_are_even_weights(call):
+    run, same, q, k, v = call
+    none = {"score": {"type": "additive", "w": [0] * 16}}
+    average = np.repeat(v.mean(axis=2, keepdims=True), 2, axis=1)
+    same(run(q, k, v, none), (np.broadcast_to(average, (2, 4, 19, 9)) for _ in run(q, k, v)))
+
+
+def test_weights_per_head_are_heads_of_their_own(call):
+    run, _, q, k, v = call
+    each = [[x * (h + 1) for x in WEIGHTS] for h in range(4)]
+    whole = list(run(q, k, v, {"score": {"type": "additive", "w": each}}))
+    for h in range(4):
+        alone = run(q[:, h:h + 1], k[:, h // 2:h // 2 + 1], v[:, h // 2:h // 2 + 1],
+                    {"score": {"type": "additive", "w": each[h]}})
+        same_head = (y[:, h:h + 1] for y in whole)
+        for x, y in zip(same_head, alone, strict=True):
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-6)

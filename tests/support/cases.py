@@ -206,6 +206,15 @@ class Builder:
             rope["k_offset"] = far + self.whole(-9, 9)
         self.options["rope"] = rope
 
+    def score(self, D):
+        """As rope: drawn last."""
+        if not self.chance(0.15):
+            return
+        rows = self.pick(((), (self.Hq,)))
+        w = (self.rng.standard_normal(rows + (D,)) / D**0.5).astype(np.float32)
+        self.options["score"] = {"type": "additive",
+                                 "w": self.tensor(w) if self.chance(0.5) else w.tolist()}
+
     def layout(self, native):
         """The native [B,H,T,D] arrays in a rank and layout that can hold them."""
         ways = ["bhtd", "bthd", "heads"]
@@ -244,6 +253,7 @@ class Builder:
         self.scoring(D)
         q, k, v = (to_dtype(x, dtype) for x in self.layout(native))
         self.rope(D)
+        self.score(D)
         return Case(self.seed, dtype, q, k, v, self.options, self.tensors)
 
 

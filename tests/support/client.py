@@ -15,7 +15,8 @@ from support import safetensors
 
 WIRES = ("safetensors", "nested", "flat", "base64")
 JSON_TYPE, SAFETENSORS_TYPE = "application/json", "application/vnd.safetensors"
-PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq")
+PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq",
+                     "w")
 RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices")
 DTYPE_NAMES = {np.dtype("uint16"): "bfloat16"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -127,17 +128,20 @@ def pack(q, k, v, options=None, tensors=None, wire="safetensors"):
 
 
 class Kernel(str):
-    """A kernel's name that knows what it computes in."""
+    """A kernel's name that knows what it computes, and in what."""
 
-    def __new__(cls, name, precisions):
+    def __new__(cls, name, precisions, scores):
         self = super().__new__(cls, name)
-        self.precisions = precisions
+        self.precisions, self.scores = precisions, scores
         return self
 
     def for_call(self, q, options):
         """This one, or blas for a call that it does not compute."""
         wide = "float64" if np.asarray(q).dtype == np.float64 else "float32"
-        return self if options.get("precision", wide) in self.precisions else "blas"
+        score = options.get("score", "scaled_dot")
+        score = score["type"] if isinstance(score, dict) else score
+        can = options.get("precision", wide) in self.precisions and score in self.scores
+        return self if can else "blas"
 
 
 class Client:

@@ -21,7 +21,7 @@ def client(daemon):
 @pytest.fixture(scope="session")
 def kernels(daemon):
     """The names under which GET /v1 lists the kernels, and what each computes in."""
-    names = [Kernel(kernel["name"], kernel["precisions"])
+    names = [Kernel(kernel["name"], kernel["precisions"], kernel["scores"])
              for kernel in daemon.client.get("/v1").json["kernels"] if kernel["available"]]
     assert {"reference", "blas"} <= set(names)
     return names

@@ -82,13 +82,31 @@ def additive_terms(options, shape, tensor, dtype):
     return total.astype(dtype), hidden
 
 
+def additive_scores(q, k, w):
+    """Bahdanau's w . tanh(q + k), w [Hq,D]; one dimension at a time, for memory's sake."""
+    total = np.zeros(q.shape[:3] + (k.shape[2],), dtype=q.dtype)
+    for d in range(q.shape[-1]):
+        sums = q[..., d, None] + k[:, :, None, :, d]
+        total = total + w[:, d, None, None] * np.tanh(sums)
+    return total
+
+
+def raw_and_scaled(q, k, options, tensor):
+    """The first two stages: of the dot product, or of an additive score."""
+    D = q.shape[-1]
+    score = options.get("score", "scaled_dot")
+    additive = isinstance(score, dict) and score["type"] == "additive"
+    scale = options.get("scale", 1.0 if D == 0 or additive else 1.0 / np.sqrt(D))
+    scale = q.dtype.type(1.0 if scale == "none" else scale)
+    if not additive:
+        return q @ k.swapaxes(-1, -2), (q * scale) @ k.swapaxes(-1, -2)
+    w = np.broadcast_to(np.asarray(tensor(score["w"]), dtype=q.dtype), (q.shape[1], D))
+    return additive_scores(q, k, w), additive_scores(q, k, w * scale)
+
+
 def score_stages(q, k, options, shape, tensor):
     """A dictionary of the four score stages, each [B,Hq,Tq,Tk], and the visible positions."""
-    D = q.shape[-1]
-    scale = options.get("scale", 1.0 if D == 0 else 1.0 / np.sqrt(D))
-    scale = q.dtype.type(1.0 if scale == "none" else scale)
-    stages = {"raw": q @ k.swapaxes(-1, -2)}
-    stages["scaled"] = (q * scale) @ k.swapaxes(-1, -2)
+    stages = dict(zip(("raw", "scaled"), raw_and_scaled(q, k, options, tensor), strict=True))
     stages["capped"] = stages["scaled"]
     if "softcap" in options:
         cap = q.dtype.type(options["softcap"])

@@ -94,6 +94,26 @@ START_TEST(rope_is_read_whole) {
 }
 END_TEST
 
+START_TEST(scores_are_read) {
+    struct codec_request request =
+        decoded_json(WITH("\"score\":{\"w\":[0.5,0.1],\"type\":\"additive\"}"));
+    ck_assert_int_eq(request.attention.score, ATTN_SCORE_ADDITIVE);
+    ck_assert_int_eq(request.attention.w.dtype, ATTN_FLOAT64);
+    ck_assert(((const double *)request.attention.w.data)[1] == 0.1);
+    codec_request_close(&request);
+    request = decoded_json(WITH("\"n\":[[0.5]],\"score\":{\"type\":\"additive\",\"w\":\"n\"}"));
+    ck_assert(request.attention.w.rank == 2 && float_at(&request.attention.w, 0) == 0.5f);
+    codec_request_close(&request);
+    static const char *const plain[] = {WITH("\"score\":\"scaled_dot\""),
+                                        WITH("\"score\":{\"type\":\"scaled_dot\"}")};
+    for (size_t n = 0; n < 2; n++) {
+        request = decoded_json(plain[n]);
+        ck_assert_int_eq(request.attention.score, ATTN_SCORE_SCALED_DOT);
+        codec_request_close(&request);
+    }
+}
+END_TEST
+
 /* Lists may be named tensors, too; a tensor that is named is no unknown field. */
 START_TEST(tensors_by_name) {
     struct codec_request request =
@@ -116,7 +136,18 @@ static const struct refusal REFUSALS[] = {
     {WITH("\"is_causal\":true"), ATTN_UNKNOWN_FIELD, "/is_causal", "\"mask\": \"causal\""},
     {WITH("\"softmax_scale\":1"), ATTN_UNKNOWN_FIELD, "/softmax_scale", "scale"},
     {WITH("\"dropout_p\":0"), ATTN_TRAINING_ONLY, "/dropout_p", "training"},
-    {WITH("\"score\":\"scaled_dot\""), ATTN_UNKNOWN_FIELD, "/score", "not available"},
+    {WITH("\"score\":\"bahdanau\""), ATTN_BAD_VALUE, "/score", "\"type\": \"additive\""},
+    {WITH("\"score\":\"cosine\""), ATTN_BAD_VALUE, "/score", "to length 1"},
+    {WITH("\"score\":\"scaled_dto\""), ATTN_BAD_VALUE, "/score", "Did you mean \"scaled_dot\""},
+    {WITH("\"score\":1"), ATTN_BAD_TYPE, "/score", "the number 1"},
+    {WITH("\"score\":{}"), ATTN_MISSING_FIELD, "/score/type", "needs a \"type\""},
+    {WITH("\"score\":{\"type\":\"dot\"}"), ATTN_BAD_VALUE, "/score/type", "\"none\""},
+    {WITH("\"score\":{\"type\":\"additive\",\"v\":[1]}"), ATTN_UNKNOWN_FIELD, "/score/v", "has w"},
+    {WITH("\"score\":{\"type\":\"scaled_dot\",\"w\":[1]}"), ATTN_UNKNOWN_FIELD, "/score/w",
+     "only its type"},
+    {WITH("\"score\":{\"type\":\"additive\",\"w\":\"w\"}"), ATTN_BAD_VALUE, "/score/w",
+     "no tensor called"},
+    {WITH("\"score_mode\":\"dot\""), ATTN_UNKNOWN_FIELD, "/score_mode", "called score"},
     {WITH("\"rope\":true"), ATTN_BAD_TYPE, "/rope", "{\"theta\": 10000}"},
     {WITH("\"rope\":{\"thet\":1}"), ATTN_UNKNOWN_FIELD, "/rope/thet", "Did you mean \"theta\""},
     {WITH("\"rope\":{\"base\":1}"), ATTN_UNKNOWN_FIELD, "/rope/base", "It is called theta"},
@@ -258,6 +289,7 @@ static Suite *options_suite(void) {
     tcase_add_test(tests, scale_none_is_one);
     tcase_add_test(tests, tensors_by_name);
     tcase_add_test(tests, rope_is_read_whole);
+    tcase_add_test(tests, scores_are_read);
     tcase_add_loop_test(tests, refuses_options, 0, COUNT(REFUSALS));
     tcase_add_test(tests, query_options_are_read_as_written);
     tcase_add_loop_test(tests, refuses_query_options, 0, COUNT(QUERIES));
