@@ -21,6 +21,7 @@ from queue import SimpleQueue
 import faults_arithmetic
 import faults_fused
 import faults_masks
+import faults_scores
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("Makefile", "openapi.yaml", "core", "config", "server", "tools", "tests")
@@ -41,7 +42,7 @@ class Fault:
 
 
 def table():
-    tables = (faults_arithmetic, faults_masks, faults_fused)
+    tables = (faults_arithmetic, faults_masks, faults_fused, faults_scores)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}
