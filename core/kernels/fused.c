@@ -97,7 +97,7 @@ static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool cl
         if (block.class == ATTN_TILE_EMPTY)
             continue;
         const struct attn_fused_block packed =
-            attn_fused_take_block(task, strips->set, index, last, strips->scratch);
+            attn_fused_take_block(task, strips->set, index, last, strips->scratch, strips->block);
         *met = *met || packed.cleaned;
         if (packed.cleaned || !cleaned)
             computed += walk_strips(strips, &block, &packed, each);
@@ -193,7 +193,7 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
     if (block.class == ATTN_TILE_EMPTY || map->keys == 0)
         return;
     const struct attn_fused_block packed =
-        attn_fused_take_block(task, strips.set, index, index + 1, strips.scratch);
+        attn_fused_take_block(task, strips.set, index, index + 1, strips.scratch, strips.block);
     for (size_t strip = 0; strip * strips.set->rows < strips.M; strip++) {
         const struct attn_piece piece = attn_strips_cut(&strips, strip, &block);
         if (piece.class == ATTN_TILE_EMPTY)

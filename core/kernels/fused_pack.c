@@ -41,12 +41,29 @@ static bool measure(const struct attn_call *call, const struct attn_grid *grid,
            attn_mul_size(sizes->keys, in_panels(call->Dv) * PANEL, &sizes->v);
 }
 
+static bool is_shared(const struct attn_call *call, const struct attn_grid *grid) {
+    return call->Tq > grid->row_tile;
+}
+
 size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_grid *grid) {
     struct sizes sizes;
     size_t bytes;
+    if (!is_shared(call, grid))
+        return 0;
     if (measure(call, grid, &sizes) && attn_add_size(sizes.k, sizes.v, &bytes) &&
         attn_mul_size(bytes, sizes.blocks, &bytes) && attn_mul_size(bytes, sizeof(float), &bytes) &&
         attn_add_size(bytes, sizes.states, &bytes))
+        return bytes;
+    return SIZE_MAX;
+}
+
+size_t attn_fused_own_bytes(const struct attn_call *call, const struct attn_grid *grid) {
+    struct sizes sizes;
+    size_t bytes;
+    if (is_shared(call, grid))
+        return 0;
+    if (measure(call, grid, &sizes) && attn_add_size(sizes.k, sizes.v, &bytes) &&
+        attn_mul_size(bytes, sizeof(float), &bytes) && attn_round_up_size(bytes, 64, &bytes))
         return bytes;
     return SIZE_MAX;
 }
@@ -148,13 +165,33 @@ struct head {
 
 static struct head head_of(const struct attn_task *task) {
     struct head head = {.states = task->packed};
-    if (measure(task->call, &task->grid, &head.sizes))
+    if (measure(task->call, &task->grid, &head.sizes) && task->packed != NULL)
         head.blocks = (float *)(void *)((char *)task->packed + head.sizes.states);
     return head;
 }
 
 static float *keys_of(const struct head *head, size_t index) {
     return head->blocks + index * (head->sizes.k + head->sizes.v);
+}
+
+/* Packs block `index` to `k` and says what it holds. */
+static void fill_block(const struct attn_task *task, const struct attn_fused_set *set,
+                       const struct head *head, size_t index, float *k, struct block_state *state,
+                       float *scratch) {
+    const size_t key = index * task->grid.key_tile;
+    const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
+    state->largest = pack_keys(task, set, key, keys, k, scratch);
+    state->cleaned =
+        pack_values(task, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
+}
+
+static struct attn_fused_block block_of(const struct head *head, const float *k,
+                                        const struct block_state *state) {
+    return (struct attn_fused_block){.k = k,
+                                     .v = k + head->sizes.k,
+                                     .v_step = head->sizes.keys * PANEL,
+                                     .largest = state->largest,
+                                     .cleaned = state->cleaned};
 }
 
 /* Packs block `index` unless that has begun. */
@@ -165,21 +202,20 @@ static bool pack_block(const struct attn_task *task, const struct attn_fused_set
     if (atomic_load_explicit(&state->stage, memory_order_relaxed) != BLOCK_RAW ||
         !atomic_compare_exchange_strong(&state->stage, &raw, BLOCK_CLAIMED))
         return false;
-    const size_t key = index * task->grid.key_tile;
-    const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
-    float *k = keys_of(head, index);
-    state->largest = pack_keys(task, set, key, keys, k, scratch);
-    state->cleaned =
-        pack_values(task, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
+    fill_block(task, set, head, index, keys_of(head, index), state, scratch);
     atomic_store_explicit(&state->stage, BLOCK_READY, memory_order_release);
     return true;
 }
 
 struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
                                               const struct attn_fused_set *set, size_t index,
-                                              size_t end, float *scratch) {
+                                              size_t end, float *scratch, float *own) {
     const struct head head = head_of(task);
-    struct block_state *state = &head.states[index];
+    struct block_state alone, *state = &head.states[index];
+    if (task->packed == NULL) {
+        fill_block(task, set, &head, index, own, &alone, scratch);
+        return block_of(&head, own, &alone);
+    }
     size_t next = index;
     while (atomic_load_explicit(&state->stage, memory_order_acquire) != BLOCK_READY) {
         while (next < end && !pack_block(task, set, &head, next, scratch))
@@ -187,10 +223,5 @@ struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
         if (next >= end)
             sched_yield();
     }
-    const float *k = keys_of(&head, index);
-    return (struct attn_fused_block){.k = k,
-                                     .v = k + head.sizes.k,
-                                     .v_step = head.sizes.keys * PANEL,
-                                     .largest = state->largest,
-                                     .cleaned = state->cleaned};
+    return block_of(&head, keys_of(&head, index), state);
 }

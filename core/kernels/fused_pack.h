@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A key/value head as the fused kernel reads it: widened to float, K in panels of sixteen keys
- * [D][16] and V in panels of sixteen columns [keys][16], block by block. A block is packed once, by
- * the first task that comes to it, and shared by all tasks of the head. Keys past the last are
- * zeros, and so are elements of V that are not finite, which the block says it has.
+ * [D][16] and V in panels of sixteen columns [keys][16], block by block. Where a head has several
+ * tasks, a block is packed once, by the first that comes to it, and shared; the only task of a head
+ * packs each block in the same memory, which stays in cache. Keys past the last are zeros, and so
+ * are elements of V that are not finite, which the block says it has.
  */
 #ifndef ATTN_CORE_KERNELS_FUSED_PACK_H
 #define ATTN_CORE_KERNELS_FUSED_PACK_H
@@ -19,8 +20,13 @@ struct attn_fused_block {
     bool cleaned;  /* some element of V was not finite and is 0 here */
 };
 
-/* Bytes of one packed head, SIZE_MAX when they do not fit; and of the scratch to pack a block. */
+/*
+ * Bytes of one packed head that its tasks share, 0 where it has one task; of the block that this
+ * one packs again and again, else 0; and of the scratch to pack a block. SIZE_MAX when they do not
+ * fit.
+ */
 size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_grid *grid);
+size_t attn_fused_own_bytes(const struct attn_call *call, const struct attn_grid *grid);
 size_t attn_fused_scratch_bytes(const struct attn_call *call);
 
 /* Marks every block as not packed. */
@@ -30,10 +36,10 @@ void attn_fused_packed_open(const struct attn_call *call, const struct attn_grid
 /*
  * Block `index` of the task's head, packed now if need be. When another thread is at it, packs one
  * of the blocks after it, below `end`, meanwhile, so that threads which begin together share the
- * work.
+ * work. A task that shares nothing packs into `own`.
  */
 struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
                                               const struct attn_fused_set *set, size_t index,
-                                              size_t end, float *scratch);
+                                              size_t end, float *scratch, float *own);
 
 #endif

@@ -3,10 +3,10 @@
  * The inner loops of the fused kernel: included by one file per instruction set, which defines
  *   FUSED_NAME    the set's name, an identifier
  *   FUSED_BYTES   the width of its vector registers
- *   FUSED_ROWS    score rows of a strip, 4 <= FUSED_ROWS <= 12
- *   FUSED_PANELS  panels that one pass of the product takes, 1 or 2
- * chosen so that FUSED_ROWS x FUSED_PANELS panels of sums, the panels' own vectors and one more fit
- * into the registers. Written in the compilers' generic vectors, so that both know the width.
+ *   FUSED_STRIPS  STRIP(rows, panels) for each height of strips, the tallest first: the panels that
+ *                 one pass of a product takes are as many as let rows x panels of sums, the panels'
+ *                 own vectors and one more fit into the registers, and enough sums for the latency
+ * Written in the compilers' generic vectors, so that both know the width.
  */
 #include "core/kernels/fused_set_contract.h"
 
@@ -21,11 +21,11 @@
 #define FUSED_INLINE static inline __attribute__((always_inline))
 
 enum {
-    ROWS = FUSED_ROWS,
+    MOST_ROWS = ATTN_FUSED_ROWS_MOST,
     PANEL = ATTN_FUSED_PANEL,
     LANES = FUSED_BYTES / sizeof(float),
     PARTS = PANEL / LANES, /* vectors of a panel's row */
-    MOST_PARTS = FUSED_PANELS * PARTS
+    MOST_PARTS = 8
 };
 
 typedef float vector __attribute__((vector_size(FUSED_BYTES)));
@@ -43,26 +43,26 @@ FUSED_INLINE void save(float *to, vector value) {
 }
 
 /*
- * sum[r][..] = sum over n of a(n, r) * panel[n][..] for ROWS rows and `panels` panels, the factor
+ * sum[r][..] = sum over n of a(n, r) * panel[n][..] for `rows` rows and `panels` panels, the factor
  * a(n, r) at a[n * step + r * row_step]. The sums never leave the registers.
  */
-FUSED_INLINE void multiply(vector sum[ROWS][MOST_PARTS], const float *a, const size_t step,
-                           const size_t row_step, const float *panel, size_t panel_step,
-                           const int panels, size_t n) {
+FUSED_INLINE void multiply(vector sum[MOST_ROWS][MOST_PARTS], const int rows, const float *a,
+                           const size_t step, const size_t row_step, const float *panel,
+                           size_t panel_step, const int panels, size_t n) {
 #pragma GCC unroll 12
-    for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
         for (int part = 0; part < panels * PARTS; part++)
             sum[r][part] = (vector){0};
     for (size_t at = 0; at < n; at++) {
         vector b[MOST_PARTS];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int part = 0; part < panels * PARTS; part++)
             b[part] =
                 load(panel + (size_t)(part / PARTS) * panel_step + (size_t)(part % PARTS) * LANES);
 #pragma GCC unroll 12
-        for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
             for (int part = 0; part < panels * PARTS; part++)
                 sum[r][part] += a[(size_t)r * row_step] * b[part];
         a += step;
@@ -70,33 +70,35 @@ FUSED_INLINE void multiply(vector sum[ROWS][MOST_PARTS], const float *a, const s
     }
 }
 
-FUSED_INLINE void score_panels(const float *q, const float *k, size_t D, float *s,
+FUSED_INLINE void score_panels(const int rows, const float *q, const float *k, size_t D, float *s,
                                const int panels) {
-    vector sum[ROWS][MOST_PARTS];
-    multiply(sum, q, ROWS, 1, k, D * PANEL, panels, D);
+    vector sum[MOST_ROWS][MOST_PARTS];
+    multiply(sum, rows, q, (size_t)rows, 1, k, D * PANEL, panels, D);
 #pragma GCC unroll 12
-    for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
         for (int part = 0; part < panels * PARTS; part++)
             save(s + r * ATTN_FUSED_STRIDE + part * LANES, sum[r][part]);
 }
 
 /* S = Q K^T of a strip. */
-static void score(const float *q, const float *k, size_t D, size_t panels, float *s) {
+FUSED_INLINE void score(const int rows, const int together, const float *q, const float *k,
+                        size_t D, size_t panels, float *s) {
     size_t panel = 0;
-    for (; panel + FUSED_PANELS <= panels; panel += FUSED_PANELS)
-        score_panels(q, k + panel * D * PANEL, D, s + panel * PANEL, FUSED_PANELS);
+    for (; panel + (size_t)together <= panels; panel += (size_t)together)
+        score_panels(rows, q, k + panel * D * PANEL, D, s + panel * PANEL, together);
     for (; panel < panels; panel++)
-        score_panels(q, k + panel * D * PANEL, D, s + panel * PANEL, 1);
+        score_panels(rows, q, k + panel * D * PANEL, D, s + panel * PANEL, 1);
 }
 
-FUSED_INLINE void gather_panels(const float *p, const float *shrink, const float *v, size_t v_step,
-                                size_t keys, float *o, size_t width, const int panels) {
-    vector sum[ROWS][MOST_PARTS];
-    multiply(sum, p, 1, ATTN_FUSED_STRIDE, v, v_step, panels, keys);
+FUSED_INLINE void gather_panels(const int rows, const float *p, const float *shrink, const float *v,
+                                size_t v_step, size_t keys, float *o, size_t width,
+                                const int panels) {
+    vector sum[MOST_ROWS][MOST_PARTS];
+    multiply(sum, rows, p, 1, ATTN_FUSED_STRIDE, v, v_step, panels, keys);
 #pragma GCC unroll 12
-    for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
         for (int part = 0; part < panels * PARTS; part++) {
             float *to = o + (size_t)r * width + part * LANES;
             save(to, load(to) * shrink[r] + sum[r][part]);
@@ -104,16 +106,28 @@ FUSED_INLINE void gather_panels(const float *p, const float *shrink, const float
 }
 
 /* O = O shrink + P V of a strip. */
-static void gather(const float *p, const float *shrink, const float *v, size_t v_step, size_t keys,
-                   float *o, size_t panels) {
+FUSED_INLINE void gather(const int rows, const int together, const float *p, const float *shrink,
+                         const float *v, size_t v_step, size_t keys, float *o, size_t panels) {
     const size_t width = panels * PANEL;
     size_t panel = 0;
-    for (; panel + FUSED_PANELS <= panels; panel += FUSED_PANELS)
-        gather_panels(p, shrink, v + panel * v_step, v_step, keys, o + panel * PANEL, width,
-                      FUSED_PANELS);
+    for (; panel + (size_t)together <= panels; panel += (size_t)together)
+        gather_panels(rows, p, shrink, v + panel * v_step, v_step, keys, o + panel * PANEL, width,
+                      together);
     for (; panel < panels; panel++)
-        gather_panels(p, shrink, v + panel * v_step, v_step, keys, o + panel * PANEL, width, 1);
+        gather_panels(rows, p, shrink, v + panel * v_step, v_step, keys, o + panel * PANEL, width,
+                      1);
 }
+
+#define STRIP(rows, together)                                                                     \
+    static void score_##rows(const float *q, const float *k, size_t D, size_t panels, float *s) { \
+        score(rows, together, q, k, D, panels, s);                                                \
+    }                                                                                             \
+    static void gather_##rows(const float *p, const float *shrink, const float *v, size_t v_step, \
+                              size_t keys, float *o, size_t panels) {                             \
+        gather(rows, together, p, shrink, v, v_step, keys, o, panels);                            \
+    }
+FUSED_STRIPS
+#undef STRIP
 
 FUSED_INLINE void transpose_quad(const float *const rows[4], size_t d, float *out, size_t step) {
     quad x[4], y[4];
@@ -144,5 +158,6 @@ static void transpose(const float *const rows[4], size_t D, float *out, size_t s
             out[d * step + r] = rows[r][d];
 }
 
-const struct attn_fused_set FUSED_PASTE(attn_fused_set_, FUSED_NAME) = {
-    .rows = ROWS, .score = score, .gather = gather, .transpose = transpose};
+#define STRIP(height, together) \
+    {.rows = (height), .score = score_##height, .gather = gather_##height, .transpose = transpose},
+const struct attn_fused_set FUSED_PASTE(attn_fused_set_, FUSED_NAME)[] = {FUSED_STRIPS{.rows = 0}};

@@ -16,6 +16,7 @@ enum {
     ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
 };
 
+/* One height of strips. A set is an array of them, the tallest first, ended by one of no rows. */
 struct attn_fused_set {
     size_t rows; /* score rows of a strip */
     /* s[r][j] = sum over d of q[d][r] * k[j / 16][d][j % 16], d ascending in one chain each, for
@@ -29,6 +30,7 @@ struct attn_fused_set {
     void (*transpose)(const float *const rows[4], size_t D, float *out, size_t step);
 };
 
-extern const struct attn_fused_set attn_fused_set_avx2, attn_fused_set_avx512, attn_fused_set_neon;
+extern const struct attn_fused_set attn_fused_set_avx2[], attn_fused_set_avx512[],
+    attn_fused_set_neon[];
 
 #endif

@@ -39,7 +39,32 @@ static size_t greatest_divisor(size_t a, size_t b) {
     return a;
 }
 
-/* Tiles of equal height, of whole strips. */
+/* The height of strips at which M score rows cost least: a strip costs its rows, and the loads of
+ * its panels about two more. */
+static const struct attn_fused_set *choose_height(const struct attn_fused_set *set, size_t M) {
+    const struct attn_fused_set *best = set;
+    size_t least = SIZE_MAX;
+    for (; set->rows > 0; set++) {
+        const size_t cost = (M / set->rows + (M % set->rows != 0)) * (set->rows + 2);
+        if (cost < least) {
+            least = cost;
+            best = set;
+        }
+    }
+    return best;
+}
+
+/* That of a call; the group times the row tile fits, for the plan has checked the workspace. */
+static const struct attn_fused_set *height_of(const struct attn_kernel *kernel,
+                                              const struct attn_call *call,
+                                              const struct attn_grid *tiles) {
+    size_t M;
+    if (!attn_mul_size(attn_call_group(call), tiles->row_tile, &M) || M > SIZE_MAX / STRIP)
+        return kernel->set;
+    return choose_height(kernel->set, M);
+}
+
+/* Tiles of equal height, of whole strips where there is more than one. */
 struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct attn_call *call) {
     const struct attn_fused_set *set = kernel->set;
     const size_t G = attn_max_size(attn_call_group(call), 1);
@@ -47,7 +72,8 @@ struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct
     const size_t tiles = attn_max_size(call->Tq / most + (call->Tq % most != 0), 1);
     const size_t step = set->rows / greatest_divisor(G, set->rows);
     const size_t rows = call->Tq / tiles + (call->Tq % tiles != 0);
-    return (struct attn_grid){.row_tile = attn_max_size(attn_strips_round_up(rows, step), 1),
+    const size_t whole = tiles == 1 ? rows : attn_strips_round_up(rows, step);
+    return (struct attn_grid){.row_tile = attn_max_size(whole, 1),
                               .key_tile = call->D > WIDE_HEADS || call->Dv > WIDE_HEADS ||
                                                   call->D + call->Dv > WIDE_HEADS
                                               ? WIDE_KEYS
@@ -56,7 +82,7 @@ struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct areas {
-    size_t q, o, row, s, addend, bits, mask, scratch;
+    size_t q, o, row, s, addend, bits, mask, scratch, block;
 };
 
 static size_t area_bytes(size_t rows, size_t columns, size_t element) {
@@ -85,14 +111,16 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
         .addend = area_bytes(ATTN_FUSED_KEYS, 1, sizeof(float)),
         .bits = area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
         .mask = area_bytes(words, 1, sizeof(uint64_t)),
-        .scratch = attn_fused_scratch_bytes(call)};
+        .scratch = attn_fused_scratch_bytes(call),
+        .block = attn_fused_own_bytes(call, tiles)};
 }
 
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
                              const struct attn_grid *tiles) {
-    const struct areas areas = areas_of(kernel->set, call, tiles);
-    const size_t parts[] = {areas.q, areas.o,      areas.row,  areas.row,  areas.row,
-                            areas.s, areas.addend, areas.bits, areas.mask, areas.scratch};
+    const struct areas areas = areas_of(height_of(kernel, call, tiles), call, tiles);
+    const size_t parts[] = {areas.q,    areas.o,       areas.row,    areas.row,
+                            areas.row,  areas.s,       areas.addend, areas.bits,
+                            areas.mask, areas.scratch, areas.block};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))
@@ -108,7 +136,8 @@ static void *take_area(char **cursor, size_t bytes) {
 
 struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) {
     const struct attn_call *call = task->call;
-    struct attn_strips strips = {.task = task, .set = task->kernel->set, .ops = attn_rowops_best()};
+    struct attn_strips strips = {
+        .task = task, .set = height_of(task->kernel, call, &task->grid), .ops = attn_rowops_best()};
     const struct areas areas = areas_of(strips.set, call, &task->grid);
     char *cursor = memory;
     strips.M = attn_call_group(call) * task->rows;
@@ -123,6 +152,7 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     strips.bits = take_area(&cursor, areas.bits);
     strips.mask_scratch = take_area(&cursor, areas.mask);
     strips.scratch = take_area(&cursor, areas.scratch);
+    strips.block = take_area(&cursor, areas.block);
     return strips;
 }
 

@@ -23,8 +23,9 @@ struct attn_strips {
     float *m, *l;    /* [strips * rows] */
     float *fit;      /* [strips * rows] what weights are multiplied by before they meet V */
     float *s;        /* [rows][STRIDE] */
-    float *scratch;
-    float *addend; /* [keys of a block] one row of bias */
+    float *scratch;  /* for packing */
+    float *block;    /* a block's keys and values, where the head's tasks do not share them */
+    float *addend;   /* [keys of a block] one row of bias */
     uint64_t *bits, *mask_scratch;
 };
 
