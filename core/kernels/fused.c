@@ -20,15 +20,23 @@
 
 enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
 
-static void add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
+static bool add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
                       const struct attn_fused_block *block, size_t first) {
     float shrink[ATTN_FUSED_ROWS_MOST] = {0};
+    float *o = strips->o + piece->row * strips->width;
     attn_strips_score(strips, ATTN_STAGE_MASKED, piece, block, first);
     attn_strips_soften(strips, piece, shrink);
-    if (strips->width > 0)
+    if (strips->width == 0)
+        return false;
+    if (block->v_direct == NULL) {
         strips->set->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
-                            attn_strips_round_up(piece->keys, PANEL),
-                            strips->o + piece->row * strips->width, strips->width / PANEL);
+                            attn_strips_round_up(piece->keys, PANEL), o, strips->width / PANEL);
+        return block->cleaned;
+    }
+    const struct attn_direct_rows rows = {
+        block->v_rows.data + (ptrdiff_t)first * block->v_rows.stride, block->v_rows.stride};
+    return block->v_direct->gather(strips->s, shrink, &rows, piece->keys, o, strips->task->call->Dv,
+                                   strips->width);
 }
 
 /* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
@@ -44,8 +52,8 @@ static void add_non_finite_row(const struct attn_strips *strips, const struct at
     }
 }
 
-/* What packing left out of V, the maxima being known: a weight that ends as 0 adds nothing. */
-static void add_non_finite(const struct attn_strips *strips, const struct attn_piece *piece,
+/* What was left out of V, the maxima being known: a weight that ends as 0 adds nothing. */
+static bool add_non_finite(const struct attn_strips *strips, const struct attn_piece *piece,
                            const struct attn_fused_block *block, size_t first) {
     const struct attn_task *task = strips->task;
     const size_t Dv = task->call->Dv;
@@ -59,28 +67,31 @@ static void add_non_finite(const struct attn_strips *strips, const struct attn_p
         if (!strips->ops->f.all_finite(v, Dv))
             add_non_finite_row(strips, piece, j, v);
     }
+    return true;
 }
 
-/* What is done with each piece; `first` is its first key's place in the block. */
-typedef void visit(const struct attn_strips *strips, const struct attn_piece *piece,
+/* What is done with each piece; `first` is its first key's place in the block. Returns whether some
+ * element of V counted as 0 for not being finite. */
+typedef bool visit(const struct attn_strips *strips, const struct attn_piece *piece,
                    const struct attn_fused_block *block, size_t first);
 
 /* All strips of one block of keys. Returns the scores computed. */
 static uint64_t walk_strips(const struct attn_strips *strips, const struct attn_piece *block,
-                            const struct attn_fused_block *packed, visit *each) {
+                            const struct attn_fused_block *packed, visit *each, bool *cleaned) {
     uint64_t computed = 0;
     for (size_t strip = 0; strip * strips->set->rows < strips->M; strip++) {
         const struct attn_piece piece = attn_strips_cut(strips, strip, block);
         if (piece.class == ATTN_TILE_EMPTY)
             continue;
-        each(strips, &piece, packed, piece.key - block->key);
+        *cleaned |= each(strips, &piece, packed, piece.key - block->key);
         computed += (uint64_t)piece.rows * piece.keys;
     }
     return computed;
 }
 
-/* All blocks of keys; only those whose values were cleaned when `cleaned` is set. */
-static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool cleaned, bool *met) {
+/* All blocks of keys; when `again` is set, only those whose values may have been cleaned. */
+static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool again,
+                          bool *cleaned) {
     const struct attn_task *task = strips->task;
     const size_t tile = task->grid.key_tile;
     struct attn_piece block = {.rows = strips->M};
@@ -98,9 +109,8 @@ static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool cl
             continue;
         const struct attn_fused_block packed =
             attn_fused_take_block(task, strips->set, index, last, strips->scratch, strips->block);
-        *met = *met || packed.cleaned;
-        if (packed.cleaned || !cleaned)
-            computed += walk_strips(strips, &block, &packed, each);
+        if (packed.cleaned || packed.v_direct != NULL || !again)
+            computed += walk_strips(strips, &block, &packed, each, cleaned);
     }
     return computed;
 }
@@ -204,14 +214,22 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
     attn_wide_scores(task, memory, map);
 }
 
-#define KERNEL(identifier, label, instructions, check)                                    \
+/* Heads read by so few score rows that packing them costs more than it spares: see KERNELS.md. */
+static bool has_few_rows(const struct attn_call *call, size_t few) {
+    return call->Tq <= few && attn_call_group(call) * call->Tq <= few;
+}
+
+#define KERNELS(identifier, label, instructions, few, check)                              \
+    static bool prefers_##identifier(const struct attn_call *call) {                      \
+        return has_few_rows(call, few);                                                   \
+    }                                                                                     \
     static bool available_##identifier(void) {                                            \
         return check;                                                                     \
     }                                                                                     \
     const struct attn_kernel attn_kernel_fused_##identifier = {                           \
         .name = "fused-" label,                                                           \
         .sentence = "Products in registers on packed panels, " instructions "; float32.", \
-        .set = &attn_fused_set_##identifier,                                              \
+        .set = attn_fused_set_##identifier,                                               \
         .available = available_##identifier,                                              \
         .products_only = true,                                                            \
         .float32_only = true,                                                             \
@@ -222,14 +240,28 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
         .attend = attend,                                                                 \
         .scores = scores,                                                                 \
         .walk = attn_fused_walk,                                                          \
+    };                                                                                    \
+    const struct attn_kernel attn_kernel_decode_##identifier = {                          \
+        .name = "decode-" label,                                                          \
+        .sentence = "Few queries: keys and values in place, " instructions "; float32.",  \
+        .set = attn_direct_set_##identifier,                                              \
+        .available = available_##identifier,                                              \
+        .float32_only = true,                                                             \
+        .products_only = true,                                                            \
+        .prefers = prefers_##identifier,                                                  \
+        .grid = attn_strips_grid,                                                         \
+        .workspace = attn_strips_workspace,                                               \
+        .attend = attend,                                                                 \
+        .scores = scores,                                                                 \
+        .walk = attn_fused_walk,                                                          \
     }
 
 #if defined(__x86_64__)
-KERNEL(avx512, "avx512", "AVX-512",
-       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
-KERNEL(avx2, "avx2", "AVX2 with FMA",
-       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+KERNELS(avx512, "avx512", "AVX-512", 24,
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+KERNELS(avx2, "avx2", "AVX2 with FMA", 8,
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 #elif defined(__aarch64__)
-KERNEL(neon, "neon", "NEON", true);
+KERNELS(neon, "neon", "NEON", 8, true);
 #endif

@@ -12,4 +12,8 @@
 extern const struct attn_kernel attn_kernel_fused_avx512, attn_kernel_fused_avx2,
     attn_kernel_fused_neon;
 
+/* The same walk for few queries, whose keys and values are read once and so where they lie. */
+extern const struct attn_kernel attn_kernel_decode_avx512, attn_kernel_decode_avx2,
+    attn_kernel_decode_neon;
+
 #endif

@@ -57,10 +57,21 @@ size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_g
     return SIZE_MAX;
 }
 
-size_t attn_fused_own_bytes(const struct attn_call *call, const struct attn_grid *grid) {
+static bool is_in_place(const struct attn_fused_set *set, const struct attn_operand *operand) {
+    return set->direct[operand->dtype].score != NULL && operand->sd == 1;
+}
+
+/* Keys that their positions turn have to be copied. */
+static bool keys_are_in_place(const struct attn_fused_set *set, const struct attn_call *call) {
+    return is_in_place(set, &call->k) && call->rope.dims == 0;
+}
+
+size_t attn_fused_own_bytes(const struct attn_fused_set *set, const struct attn_call *call,
+                            const struct attn_grid *grid) {
     struct sizes sizes;
     size_t bytes;
-    if (is_shared(call, grid))
+    if ((set->direct == NULL && is_shared(call, grid)) ||
+        (set->direct != NULL && keys_are_in_place(set, call) && is_in_place(set, &call->v)))
         return 0;
     if (measure(call, grid, &sizes) && attn_add_size(sizes.k, sizes.v, &bytes) &&
         attn_mul_size(bytes, sizeof(float), &bytes) && attn_round_up_size(bytes, 64, &bytes))
@@ -207,9 +218,52 @@ static bool pack_block(const struct attn_task *task, const struct attn_fused_set
     return true;
 }
 
+/* The row may be in its place already. */
+static void copy_row(const float *row, size_t width, float *to) {
+    if (row != to)
+        memcpy(to, row, width * sizeof *to);
+}
+
+/* Keys and values where they lie, or, what cannot be read there, as rows of floats in `own`. */
+static struct attn_fused_block find_block(const struct attn_task *task,
+                                          const struct attn_fused_set *set, size_t index,
+                                          float *own) {
+    const struct attn_call *call = task->call;
+    const struct attn_operand *k = &call->k, *v = &call->v;
+    const size_t key = index * task->grid.key_tile;
+    const size_t keys = attn_min_size(task->grid.key_tile, call->Tk - key);
+    float *const values = own + keys * call->D;
+    struct attn_fused_block block = {
+        .k_direct = &set->direct[ATTN_FLOAT32],
+        .v_direct = &set->direct[ATTN_FLOAT32],
+        .k_rows = {(const char *)own, (ptrdiff_t)(call->D * sizeof *own)},
+        .v_rows = {(const char *)values, (ptrdiff_t)(call->Dv * sizeof *own)}};
+    if (keys_are_in_place(set, call)) {
+        block.k_direct = &set->direct[k->dtype];
+        block.k_rows = (struct attn_direct_rows){attn_operand_row(k, task->b, task->hkv, key),
+                                                 k->st * (ptrdiff_t)attn_dtype_size(k->dtype)};
+    }
+    if (is_in_place(set, v)) {
+        block.v_direct = &set->direct[v->dtype];
+        block.v_rows = (struct attn_direct_rows){attn_operand_row(v, task->b, task->hkv, key),
+                                                 v->st * (ptrdiff_t)attn_dtype_size(v->dtype)};
+    }
+    for (size_t j = 0; j < keys; j++) {
+        if (block.k_rows.data == (const char *)own)
+            copy_row(attn_key_row_float(task, key + j, own + j * call->D), call->D,
+                     own + j * call->D);
+        if (block.v_rows.data == (const char *)values)
+            copy_row(attn_value_row_float(task, key + j, values + j * call->Dv), call->Dv,
+                     values + j * call->Dv);
+    }
+    return block;
+}
+
 struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
                                               const struct attn_fused_set *set, size_t index,
                                               size_t end, float *scratch, float *own) {
+    if (set->direct != NULL)
+        return find_block(task, set, index, own);
     const struct head head = head_of(task);
     struct block_state alone, *state = &head.states[index];
     if (task->packed == NULL) {

@@ -16,6 +16,9 @@ struct attn_fused_block {
     const float *k; /* panels of keys, D * 16 apart */
     const float *v; /* panels of columns, v_step apart */
     size_t v_step;
+    /* Or, for products with rows in place: */
+    const struct attn_direct_functions *k_direct, *v_direct; /* NULL: packed */
+    struct attn_direct_rows k_rows, v_rows;
     float largest; /* magnitude in K, NaN passed over */
     bool cleaned;  /* some element of V was not finite and is 0 here */
 };
@@ -26,7 +29,8 @@ struct attn_fused_block {
  * fit.
  */
 size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_grid *grid);
-size_t attn_fused_own_bytes(const struct attn_call *call, const struct attn_grid *grid);
+size_t attn_fused_own_bytes(const struct attn_fused_set *set, const struct attn_call *call,
+                            const struct attn_grid *grid);
 size_t attn_fused_scratch_bytes(const struct attn_call *call);
 
 /* Marks every block as not packed. */

@@ -6,14 +6,35 @@
 #ifndef ATTN_CORE_KERNELS_FUSED_SET_CONTRACT_H
 #define ATTN_CORE_KERNELS_FUSED_SET_CONTRACT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/tensor.h"
 
 enum {
     ATTN_FUSED_PANEL = 16,     /* keys of a K panel [D][16], columns of a V panel [keys][16] */
     ATTN_FUSED_KEYS = 256,     /* most keys of a block */
     ATTN_FUSED_STRIDE = 272,   /* floats from row to row of S: rows start in different cache sets */
     ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
+    ATTN_DIRECT_AHEAD = 16,    /* rows to ask for ahead of those that are read */
+};
+
+/* Rows of keys or values as they lie in memory, dense, `stride` bytes apart. */
+struct attn_direct_rows {
+    const char *data;
+    ptrdiff_t stride;
+};
+
+/* Products with rows of one type, for one height of strips. */
+struct attn_direct_functions {
+    /* s[r][j] = sum over d of q[r][d] * k[j][d]; up to three more elements may be written. */
+    void (*score)(const float *q, size_t D, const struct attn_direct_rows *k, size_t keys,
+                  float *s);
+    /* o[r][c] = o[r][c] * shrink[r] + sum over j of p[r][j] * v[j][c], rows of o `width` apart.
+       Elements of v that are not finite count as 0; returns whether there were any. */
+    bool (*gather)(const float *p, const float *shrink, const struct attn_direct_rows *v,
+                   size_t keys, float *o, size_t Dv, size_t width);
 };
 
 /* One height of strips. A set is an array of them, the tallest first, ended by one of no rows. */
@@ -28,9 +49,12 @@ struct attn_fused_set {
                    float *o, size_t panels);
     /* out[d * step + r] = rows[r][d] for four rows. */
     void (*transpose)(const float *const rows[4], size_t D, float *out, size_t step);
+    /* For keys and values in place, by dtype; else NULL. The three above are then NULL, and q is
+       [r][d]. */
+    const struct attn_direct_functions *direct;
 };
 
 extern const struct attn_fused_set attn_fused_set_avx2[], attn_fused_set_avx512[],
-    attn_fused_set_neon[];
+    attn_fused_set_neon[], attn_direct_set_avx2[], attn_direct_set_avx512[], attn_direct_set_neon[];
 
 #endif

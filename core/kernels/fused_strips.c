@@ -112,7 +112,7 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
         .bits = area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
         .mask = area_bytes(words, 1, sizeof(uint64_t)),
         .scratch = attn_fused_scratch_bytes(call),
-        .block = attn_fused_own_bytes(call, tiles)};
+        .block = attn_fused_own_bytes(set, call, tiles)};
 }
 
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
@@ -198,7 +198,12 @@ void attn_strips_pack(struct attn_strips *strips, double scale) {
     for (size_t strip = 0; strip * rows < strips->M; strip++) {
         float *q = strips->q + strip * rows * D;
         ask_for_queries(strips, strip + 1);
-        for (size_t quad = (rows - 1) / 4 + 1; quad-- > 0;) {
+        for (size_t r = 0; r < rows && strips->set->direct != NULL; r++) {
+            const float *row = query_row(strips, strip * rows + r, q + r * D);
+            if (row != q + r * D)
+                memcpy(q + r * D, row, D * sizeof *q);
+        }
+        for (size_t quad = (rows - 1) / 4 + 1; quad-- > 0 && strips->set->direct == NULL;) {
             const float *row[4];
             for (size_t r = 0; r < 4; r++)
                 row[r] =
@@ -260,13 +265,32 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
     return piece;
 }
 
+/* Whether some product, or a part of its sum, may exceed the floats. Packing has seen how large
+ * keys are; where they were read in place, the products themselves tell. */
+static bool may_be_lost(const struct attn_strips *strips, const struct attn_piece *piece,
+                        const struct attn_fused_block *block) {
+    const double D = (double)strips->task->call->D;
+    if (block->k_direct == NULL)
+        return D * (double)block->largest * (double)strips->q_largest > (double)FLT_MAX / 2;
+    bool finite = true;
+    for (size_t r = 0; r < piece->rows; r++)
+        finite &= strips->ops->f.all_finite(strips->s + r * ATTN_FUSED_STRIDE, piece->keys);
+    return !finite;
+}
+
 void attn_strips_multiply(const struct attn_strips *strips, const struct attn_piece *piece,
                           const struct attn_fused_block *block, size_t first) {
     const size_t D = strips->task->call->D;
-    const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
-    strips->set->score(strips->q + piece->row * D, block->k + first * D, D, panels, strips->s);
-    /* A product, or a part of its sum, may exceed the floats. */
-    if ((double)D * (double)block->largest * (double)strips->q_largest > (double)FLT_MAX / 2)
+    const float *q = strips->q + piece->row * D;
+    if (block->k_direct == NULL) {
+        const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
+        strips->set->score(q, block->k + first * D, D, panels, strips->s);
+    } else {
+        const struct attn_direct_rows rows = {
+            block->k_rows.data + (ptrdiff_t)first * block->k_rows.stride, block->k_rows.stride};
+        block->k_direct->score(q, D, &rows, piece->keys, strips->s);
+    }
+    if (may_be_lost(strips, piece, block))
         for (size_t r = 0; r < piece->rows; r++)
             mark_lost_float(strips->s + r * ATTN_FUSED_STRIDE, piece->keys);
 }

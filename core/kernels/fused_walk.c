@@ -63,8 +63,8 @@ static void walk_late(const struct attn_strips *strips, const struct attn_walk *
 
 static bool walk_block(const struct attn_strips *strips, const struct attn_walk *walk,
                        const struct attn_piece *block, size_t index, size_t last) {
-    const struct attn_fused_block packed =
-        attn_fused_take_block(strips->task, strips->set, index, last, strips->scratch);
+    const struct attn_fused_block packed = attn_fused_take_block(
+        strips->task, strips->set, index, last, strips->scratch, strips->block);
     for (size_t strip = 0; strip * strips->set->rows < strips->M; strip++) {
         const struct attn_piece piece = attn_strips_cut(strips, strip, block);
         if (piece.class == ATTN_TILE_EMPTY)

@@ -114,6 +114,8 @@ struct attn_kernel {
     bool (*available)(void);
     bool products_only; /* it does not compute additive scores */
     bool float32_only;  /* it does not compute under ATTN_PRECISION_FLOAT64 */
+    /* The calls it is chosen for when none is named; NULL: all. */
+    bool (*prefers)(const struct attn_call *call);
     struct attn_grid (*grid)(const struct attn_kernel *kernel, const struct attn_call *call);
     /* Bytes of workspace for attend and scores, beside the partial's own buffers; 0 on overflow is
        impossible because tiles bound it. */
@@ -154,7 +156,7 @@ const struct attn_kernel *attn_kernel_find(const char *name);
 /* The names of those that are available, with commas between; text has the size below. */
 enum { ATTN_KERNEL_NAMES_SIZE = 160 };
 const char *attn_kernel_names(char *text);
-/* The first available kernel. */
+/* The first available kernel that is chosen for calls of all shapes. */
 const struct attn_kernel *attn_kernel_default(void);
 /* The first kernel that is available and suits the call: what it gets when it names none. */
 const struct attn_kernel *attn_kernel_choose(const struct attn_call *call);

@@ -11,13 +11,13 @@
 
 static const struct attn_kernel *const KERNELS[] = {
 #if defined(__x86_64__)
-    &attn_kernel_fused_avx512,
-    &attn_kernel_fused_avx2,
+    &attn_kernel_decode_avx512, &attn_kernel_decode_avx2,
+    &attn_kernel_fused_avx512,  &attn_kernel_fused_avx2,
 #elif defined(__aarch64__)
+    &attn_kernel_decode_neon,
     &attn_kernel_fused_neon,
 #endif
-    &attn_kernel_blas,
-    &attn_kernel_reference,
+    &attn_kernel_blas,          &attn_kernel_reference,
 };
 
 enum { KERNEL_COUNT = sizeof KERNELS / sizeof *KERNELS };
@@ -53,15 +53,19 @@ const char *attn_kernel_names(char *text) {
 
 const struct attn_kernel *attn_kernel_default(void) {
     size_t n = 0;
-    while (n + 1 < KERNEL_COUNT && !KERNELS[n]->available())
+    while (n + 1 < KERNEL_COUNT && (KERNELS[n]->prefers != NULL || !KERNELS[n]->available()))
         n++;
     return KERNELS[n];
 }
 
+static bool is_choice(const struct attn_kernel *kernel, const struct attn_call *call) {
+    return kernel->available() && attn_kernel_suits(kernel, call) &&
+           (kernel->prefers == NULL || kernel->prefers(call));
+}
+
 const struct attn_kernel *attn_kernel_choose(const struct attn_call *call) {
     size_t n = 0;
-    while (n + 1 < KERNEL_COUNT &&
-           !(KERNELS[n]->available() && attn_kernel_suits(KERNELS[n], call)))
+    while (n + 1 < KERNEL_COUNT && !is_choice(KERNELS[n], call))
         n++;
     return KERNELS[n];
 }

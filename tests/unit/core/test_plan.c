@@ -208,9 +208,10 @@ START_TEST(huge_work_is_counted_without_wrapping) {
 END_TEST
 
 START_TEST(the_kernel_is_the_default_or_the_one_named) {
-    struct attn_request request = request_sized(1, 2, 1, 5, 7, 4, 3);
+    struct attn_request request = request_sized(1, 2, 1, 500, 7, 4, 3);
     struct attn_plan plan = plan_of(&request);
     ck_assert_ptr_eq(plan.kernel, attn_kernel_default());
+    ck_assert(plan.kernel->prefers == NULL);
     const struct attn_kernel *kernel;
     for (size_t n = 0; (kernel = attn_kernel_at(n)) != NULL; n++) {
         request.kernel = kernel->name;
@@ -224,6 +225,19 @@ START_TEST(the_kernel_is_the_default_or_the_one_named) {
 }
 END_TEST
 
+/* Some kernels are chosen for some shapes only, but compute them all. */
+START_TEST(a_call_of_few_queries_gets_the_kernel_for_them) {
+    struct attn_request few = request_sized(1, 2, 1, 2, 700, 4, 3);
+    const struct attn_kernel *decode = attn_kernel_find("decode");
+    if (decode == NULL)
+        return;
+    ck_assert_ptr_eq(plan_of(&few).kernel, decode);
+    struct attn_request many = request_sized(1, 2, 1, 200, 700, 4, 3);
+    many.kernel = decode->name;
+    ck_assert_ptr_eq(plan_of(&many).kernel, decode);
+}
+END_TEST
+
 /* A preference is no demand: a call that the kernel does not compute goes to another. */
 START_TEST(a_preferred_kernel_computes_what_suits_it) {
     const struct attn_kernel *kernel;
@@ -234,7 +248,7 @@ START_TEST(a_preferred_kernel_computes_what_suits_it) {
         request.precision = ATTN_PRECISION_FLOAT64;
         const struct attn_plan plan = plan_of(&request);
         ck_assert(plan.kernel->available());
-        ck_assert(plan.kernel == kernel || !kernel->available() || kernel->packed_bytes != NULL);
+        ck_assert(plan.kernel == kernel || !kernel->available() || kernel->float32_only);
         request.kernel = kernel->name;
         if (kernel->available() && plan.kernel != kernel)
             refuse_plan(&request, &NO_LIMITS, ATTN_BAD_VALUE, "/kernel",
@@ -370,6 +384,7 @@ static Suite *plan_suite(void) {
     suite_add_tcase(suite, limits);
     TCase *tiles = tcase_create("tiles");
     tcase_add_test(tiles, the_kernel_is_the_default_or_the_one_named);
+    tcase_add_test(tiles, a_call_of_few_queries_gets_the_kernel_for_them);
     tcase_add_test(tiles, a_preferred_kernel_computes_what_suits_it);
     tcase_add_test(tiles, a_family_names_its_best_kernel);
     tcase_add_test(tiles, an_unknown_kernel_is_told_those_there_are);
