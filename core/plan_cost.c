@@ -135,6 +135,8 @@ static double rotation_work(const struct attn_call *call, const struct attn_plan
     const double made = (double)call->rope.q_offset_count * Tq + Tk;
     const double turned =
         items * ((double)call->Hq * Tq + (double)call->Hkv * Tk * (double)plan->row_tiles);
+    if (plan->tasks == 0)
+        return 0;
     return 0.5 * (double)call->rope.dims * (TURN_WORK * made + TURNING_WORK * turned);
 }
 

@@ -150,6 +150,22 @@ START_TEST(plans_charge_the_tables) {
 }
 END_TEST
 
+/* No batch item, no tables, however long the keys would be. */
+START_TEST(nothing_to_turn_costs_nothing) {
+    static const struct attn_limits limits = {SIZE_MAX, 1e6};
+    struct attn_request request = request_sized(0, 2, 2, 300, (size_t)1 << 40, 64, 8);
+    struct attn_plan plan;
+    struct attn_result result;
+    struct attn_error error = {ATTN_OK, "", "", 0};
+    request.rope.given = true;
+    request.q_offset = INTS(0);
+    struct attn_call call = accept_request(&request);
+    ck_assert_int_eq(attn_plan_make(&call, &limits, &plan, &result, &error), ATTN_OK);
+    ck_assert_uint_eq(plan.rotation_bytes, 0);
+    attn_call_close(&call);
+}
+END_TEST
+
 START_TEST(defaults_are_those_of_the_call) {
     struct attn_request request = request_sized(2, 1, 1, 3, 5, 6, 1);
     request.q_offset = INTS(2, 9);
@@ -237,6 +253,7 @@ static Suite *rope_suite(void) {
     tcase_add_test(tables, batch_items_have_tables_of_their_own);
     tcase_add_test(tables, theta_is_its_frequencies);
     tcase_add_test(tables, plans_charge_the_tables);
+    tcase_add_test(tables, nothing_to_turn_costs_nothing);
     suite_add_tcase(suite, tables);
     TCase *validation = tcase_create("validation");
     tcase_add_test(validation, defaults_are_those_of_the_call);
