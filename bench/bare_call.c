@@ -31,10 +31,11 @@ float *bare_random(size_t count) {
     return values;
 }
 
-static void step(struct attn_job *job, size_t index, void *workspace) {
+static void step(struct attn_job *job, size_t index, void *workspace,
+                 const struct attn_checkpoint *checkpoint) {
     struct bare_call *bare = (struct bare_call *)job;
     attn_execute_task(&bare->call, &bare->plan, &bare->result, bare->heads, index, workspace,
-                      &job->cancelled);
+                      checkpoint);
 }
 
 static bool finished(struct attn_job *job) {
@@ -52,7 +53,7 @@ void bare_call_open(struct bare_call *bare, size_t threads) {
     memset(&bare->job, 0, sizeof bare->job);
     if (attn_call_init(&bare->call, &bare->request, &error) != ATTN_OK ||
         attn_plan_make(&bare->call, &limits, &bare->plan, &bare->result, &error) != ATTN_OK ||
-        attn_scheduler_create(threads, &bare->scheduler, &error) != ATTN_OK)
+        attn_scheduler_create(threads, 0, &bare->scheduler, &error) != ATTN_OK)
         fail(error.detail);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         if (bare->result.tensors[n].wanted)

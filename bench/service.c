@@ -10,18 +10,15 @@
  *   make build && build/release/bench/service [attentiond] [rounds]
  */
 #include "bench/bare_call.h"
+#include "bench/child.h"
 #include "bench/http_client.h"
+#include "bench/tensor_request.h"
 #include "bench/yardstick.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <microhttpd.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ROUNDS = 9, ROUNDS_MAX = 101, UPLOAD = 64 << 20 };
@@ -54,24 +51,9 @@ static enum MHD_Result count_bytes(void *closure, struct MHD_Connection *connect
     return queued;
 }
 
-/* A child that ends with this process, however this one ends: a benchmark that was killed must not
- * leave a daemon behind that competes with the next one. */
-static pid_t fork_bound(void) {
-    const pid_t bench = getpid();
-    const pid_t child = fork();
-    if (child < 0)
-        fail("cannot start a process");
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != bench)
-            _exit(1);
-    }
-    return child;
-}
-
 /* Runs in a child process, as attentiond does, until it is killed. */
 static pid_t start_counter(int port) {
-    const pid_t child = fork_bound();
+    const pid_t child = child_fork();
     if (child != 0)
         return child;
     size_t counted = 0;
@@ -85,27 +67,6 @@ static pid_t start_counter(int port) {
 }
 
 /* kernel: NULL for the default. */
-static pid_t start_service(const char *path, int port, const char *kernel) {
-    char listen_at[32];
-    snprintf(listen_at, sizeof listen_at, "127.0.0.1:%d", port);
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    const pid_t child = fork_bound();
-    if (child != 0) {
-        close(nowhere);
-        return child;
-    }
-    dup2(nowhere, STDOUT_FILENO);
-    execl(path, path, "--listen", listen_at, "--log", "off", "--threads", "2",
-          kernel == NULL ? (char *)NULL : "--kernel", kernel, (char *)NULL);
-    dprintf(STDERR_FILENO, "bench/service: cannot start %s: %s\n", path, strerror(errno));
-    _exit(1);
-}
-
-static void stop(pid_t child) {
-    kill(child, SIGTERM);
-    waitpid(child, NULL, 0);
-}
-
 static double timed_post(struct http_client *client, const void *body, size_t length, int expect) {
     const char *answer;
     size_t answer_length;
@@ -127,7 +88,7 @@ static void bench_upload(const char *path, size_t rounds) {
     const int port = http_client_free_port(21000);
     const pid_t counter_process = start_counter(port);
     const int service_port = http_client_free_port(port + 1);
-    const pid_t service_process = start_service(path, service_port, NULL);
+    const pid_t service_process = child_service(path, service_port, NULL, -1);
     if (!http_client_open(&counter, port, 1 << 16) ||
         !http_client_open(&service, service_port, 1 << 16))
         fail("cannot connect");
@@ -148,33 +109,8 @@ static void bench_upload(const char *path, size_t rounds) {
     free(body);
     http_client_close(&counter);
     http_client_close(&service);
-    stop(counter_process);
-    stop(service_process);
-}
-
-/* A safetensors request of float32 q, k, v [1,H,n,D], a multiple of 64 bytes into the body. */
-static char *write_request(size_t H, size_t n, size_t D, size_t *length, float *tensors[3]) {
-    const size_t bytes = H * n * D * sizeof(float);
-    char header[512];
-    int used = snprintf(header, sizeof header,
-                        "{\"q\":{\"dtype\":\"F32\",\"shape\":[1,%zu,%zu,%zu],\"data_offsets\":[0,"
-                        "%zu]},\"k\":{\"dtype\":\"F32\",\"shape\":[1,%zu,%zu,%zu],"
-                        "\"data_offsets\":[%zu,%zu]},\"v\":{\"dtype\":\"F32\",\"shape\":[1,%zu,"
-                        "%zu,%zu],\"data_offsets\":[%zu,%zu]}}",
-                        H, n, D, bytes, H, n, D, bytes, 2 * bytes, H, n, D, 2 * bytes, 3 * bytes);
-    while ((used + 8) % 64 != 0)
-        header[used++] = ' ';
-    const uint64_t header_length = (uint64_t)used;
-    *length = 8 + (size_t)used + 3 * bytes;
-    char *body = aligned_alloc(64, (*length + 63) / 64 * 64);
-    memcpy(body, &header_length, 8);
-    memcpy(body + 8, header, (size_t)used);
-    for (size_t t = 0; t < 3; t++) {
-        tensors[t] = (float *)(void *)(body + 8 + used + t * bytes);
-        for (size_t e = 0; e < H * n * D; e++)
-            tensors[t][e] = (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-    }
-    return body;
+    child_stop(counter_process);
+    child_stop(service_process);
 }
 
 /* The same call without HTTP. */
@@ -200,12 +136,12 @@ static void bench_call(const char *path, const char *kernel, size_t n, size_t D,
     double ratios[ROUNDS_MAX], whole[ROUNDS_MAX], bare_time[ROUNDS_MAX];
     float *tensors[3];
     size_t length;
-    char *body = write_request(H, n, D, &length, tensors);
+    char *body = tensor_request(H, n, D, &length, tensors);
     struct bare_call bare;
     struct http_client client;
     prepare(&bare, kernel, H, n, D, tensors);
     const int port = http_client_free_port(23000);
-    const pid_t service = start_service(path, port, kernel);
+    const pid_t service = child_service(path, port, kernel, -1);
     if (!http_client_open(&client, port, length))
         fail("cannot connect");
     for (size_t round = 0; round < rounds + 2; round++) {
@@ -223,7 +159,7 @@ static void bench_call(const char *path, const char *kernel, size_t n, size_t D,
            yardstick_median(bare_time, rounds), bare.plan.kernel->name,
            yardstick_median(ratios, rounds));
     http_client_close(&client);
-    stop(service);
+    child_stop(service);
     bare_call_close(&bare);
     free(body);
 }

@@ -61,7 +61,6 @@ static void use_tiles(const struct attn_call *call, struct attn_grid grid, struc
 /* All tasks of a planned call, one after the other. */
 static double run_tasks(const struct attn_call *call, const struct attn_plan *plan,
                         struct attn_result *result) {
-    static const atomic_bool never = false;
     const size_t bytes = (plan->workspace_bytes + 63) / 64 * 64;
     struct attn_result_tensor *output = &result->tensors[ATTN_RESULT_OUTPUT];
     void *workspace = aligned_alloc(64, bytes);
@@ -74,7 +73,7 @@ static double run_tasks(const struct attn_call *call, const struct attn_plan *pl
     struct attn_heads *heads = attn_heads_open(call, plan, 1, shared);
     const double begin = cpu_now();
     for (size_t index = 0; index < plan->tasks; index++)
-        attn_execute_task(call, plan, result, heads, index, workspace, &never);
+        attn_execute_task(call, plan, result, heads, index, workspace, NULL);
     const double spent = cpu_now() - begin;
     attn_heads_close(heads);
     free(shared);

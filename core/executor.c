@@ -196,7 +196,7 @@ static void store_lse(const struct running *run) {
 static void attend(const struct running *run) {
     struct attn_partial partial = {run->at.o, run->at.m, run->at.l, run->at.unit, run->at.wide, 0};
     run->plan->kernel->attend(&run->task, run->at.kernel, &partial);
-    if (atomic_load_explicit(run->task.cancelled, memory_order_relaxed))
+    if (attn_checkpoint_stops(run->task.checkpoint))
         return;
     atomic_fetch_add_explicit(&run->result->scores_computed, partial.computed,
                               memory_order_relaxed);
@@ -223,22 +223,23 @@ static void run_task(struct running *run, struct attn_map_order *order) {
     const bool mapped = attn_map_touches(&at);
     if ((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped)
         attend(run);
-    if ((mapped || order != NULL) &&
-        !atomic_load_explicit(run->task.cancelled, memory_order_relaxed))
+    if ((mapped || order != NULL) && !attn_checkpoint_stops(run->task.checkpoint))
         attn_map_run(&at, order);
 }
 
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
                        struct attn_result *result, struct attn_heads *heads, size_t index,
-                       void *workspace, const atomic_bool *cancelled) {
-    struct running run = {
-        .call = call,
-        .result = result,
-        .plan = plan,
-        .task = {.kernel = plan->kernel, .call = call, .grid = plan->grid, .cancelled = cancelled},
-        .index = index,
-        .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
-        .group = attn_call_group(call)};
+                       void *workspace, const struct attn_checkpoint *checkpoint) {
+    struct running run = {.call = call,
+                          .result = result,
+                          .plan = plan,
+                          .task = {.kernel = plan->kernel,
+                                   .call = call,
+                                   .grid = plan->grid,
+                                   .checkpoint = checkpoint},
+                          .index = index,
+                          .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
+                          .group = attn_call_group(call)};
     divide_workspace(&run, workspace);
     attn_plan_locate(plan, call, index, &run.task);
     const size_t head = run.task.b * call->Hkv + run.task.hkv;

@@ -11,11 +11,12 @@
  * `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. `heads`: those of this plan,
  * shared by all tasks of the call. Different tasks write
  * disjoint elements, so that any order and any threads give the same bits; only where the plan has
- * slots (core/map.h) must tasks be begun in the order of their numbers. When `cancelled` turns
- * true the task may end early and its rows are undefined.
+ * slots (core/map.h) must tasks be begun in the order of their numbers, and one may wait for
+ * those before it. When `checkpoint` (or NULL) stops the task ends early and its rows are
+ * undefined.
  */
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
                        struct attn_result *result, struct attn_heads *heads, size_t index,
-                       void *workspace, const atomic_bool *cancelled);
+                       void *workspace, const struct attn_checkpoint *checkpoint);
 
 #endif

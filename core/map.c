@@ -172,7 +172,7 @@ static void walk_tiles(const struct attn_map_task *at, const struct attn_walk *w
     for (size_t key = walk->begin - walk->begin % tile; key < walk->end; key += tile) {
         const size_t keys = attn_min_size(tile, at->call->Tk - key);
         const bool hidden = !attn_walk_ignores_mask(walk) && is_hidden(at, key, keys);
-        if (atomic_load_explicit(at->task->cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(at->task->checkpoint))
             return;
         walk->block(walk->closure, key, keys, hidden ? ATTN_TILE_EMPTY : ATTN_TILE_FULL);
         if (!hidden)
@@ -254,7 +254,7 @@ void attn_map_run(const struct attn_map_task *at, struct attn_map_order *order) 
     const struct commit commit = {at, order};
     void *slot = NULL;
     if (order != NULL) {
-        slot = attn_map_order_enter(order, at->index, at->task->cancelled);
+        slot = attn_map_order_enter(order, at->index, at->task->checkpoint);
         if (slot == NULL)
             return;
     }

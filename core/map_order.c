@@ -98,12 +98,12 @@ static void wait_a_little(struct attn_map_order *order) {
 }
 
 void *attn_map_order_enter(struct attn_map_order *order, size_t index,
-                           const atomic_bool *cancelled) {
+                           const struct attn_checkpoint *checkpoint) {
     bool off = false;
     pthread_mutex_lock(&order->lock);
     while (index >= order->committed + order->slots && !off) {
         wait_a_little(order);
-        off = atomic_load_explicit(cancelled, memory_order_relaxed);
+        off = attn_checkpoint_is_cancelled(checkpoint);
     }
     pthread_mutex_unlock(&order->lock);
     return off ? NULL : slot_of(order, index);

@@ -12,7 +12,7 @@ typedef void attn_map_commit(const void *closure, size_t index, void *slot);
 void *attn_map_order_carry(struct attn_map_order *order);
 /* The task's slot, of plan->slot_bytes; waits for one. NULL once the call is off. */
 void *attn_map_order_enter(struct attn_map_order *order, size_t index,
-                           const atomic_bool *cancelled);
+                           const struct attn_checkpoint *checkpoint);
 /* The task's part is complete. Commits it, and others', if it is their turn. */
 void attn_map_order_leave(struct attn_map_order *order, size_t index, attn_map_commit *commit,
                           const void *closure);

@@ -250,7 +250,7 @@ static bool write_row(const struct row *row, const struct attn_result *result, s
 }
 
 void attn_merge_task(const struct attn_merge *merge, struct attn_result *result, size_t task,
-                     const atomic_bool *cancelled) {
+                     const struct attn_checkpoint *checkpoint) {
     const size_t rows = merge->B * merge->H * merge->T;
     const size_t first = task * merge->rows_per_task;
     const size_t end = first + attn_min_size(merge->rows_per_task, rows - first);
@@ -265,7 +265,7 @@ void attn_merge_task(const struct attn_merge *merge, struct attn_result *result,
         struct row row = {.merge = merge,
                           .lse = attn_tensor_offset(&merge->lses, 0, b, h, t),
                           .output = attn_tensor_offset(&merge->outputs, 0, b, h, t)};
-        if (cancelled != NULL && atomic_load_explicit(cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(checkpoint))
             return;
         empty += weigh(&row, sink);
         finite &= write_row(&row, result, index);

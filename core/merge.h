@@ -7,8 +7,7 @@
 #ifndef ATTN_CORE_MERGE_H
 #define ATTN_CORE_MERGE_H
 
-#include <stdatomic.h>
-
+#include "core/checkpoint.h"
 #include "core/plan.h"
 #include "core/request.h"
 
@@ -43,11 +42,11 @@ enum attn_status attn_merge_init(struct attn_merge *merge, const struct attn_mer
                                  struct attn_error *error);
 
 /*
- * Writes the rows of one task into the result's tensors, on any thread; `cancelled` (or NULL) ends
- * it early. Counts empty rows (of no partial that saw a key) and notes elements that are not
+ * Writes the rows of one task into the result's tensors, on any thread; `checkpoint` (or NULL) may
+ * end it early. Counts empty rows (of no partial that saw a key) and notes elements that are not
  * finite. Needs no workspace.
  */
 void attn_merge_task(const struct attn_merge *merge, struct attn_result *result, size_t task,
-                     const atomic_bool *cancelled);
+                     const struct attn_checkpoint *checkpoint);
 
 #endif

@@ -92,14 +92,10 @@ enum attn_status attn_scaling_init(struct attn_scaling *scaling,
 /* An experiment in progress. */
 struct run {
     const struct attn_scaling *scaling;
-    const atomic_bool *cancelled;
+    const struct attn_checkpoint *checkpoint;
     struct attn_mt19937 random;
     double *q; /* as long as the largest d_k */
 };
-
-static bool is_cancelled(const struct run *run) {
-    return run->cancelled != NULL && atomic_load_explicit(run->cancelled, memory_order_relaxed);
-}
 
 static void draw_query(struct run *run, size_t d_k) {
     for (size_t i = 0; i < d_k; i++)
@@ -117,7 +113,7 @@ static double draw_product(struct run *run, size_t d_k) {
 /* By Welford's recurrence: one pass, and no difference of two large sums. */
 static double sample_variance(struct run *run, size_t d_k) {
     double mean = 0, squares = 0;
-    for (size_t n = 1; n <= run->scaling->samples && !is_cancelled(run); n++) {
+    for (size_t n = 1; n <= run->scaling->samples && !attn_checkpoint_stops(run->checkpoint); n++) {
         draw_query(run, d_k);
         const double value = draw_product(run, d_k);
         const double off = value - mean;
@@ -149,7 +145,7 @@ static void fill_rows(struct run *run, struct attn_scaling_size *size, double *n
     const size_t keys = run->scaling->keys;
     draw_query(run, size->d_k);
     for (size_t j = 0; j < keys; j++)
-        numbers[j] = is_cancelled(run) ? 0 : draw_product(run, size->d_k);
+        numbers[j] = attn_checkpoint_stops(run->checkpoint) ? 0 : draw_product(run, size->d_k);
     for (size_t n = ATTN_DIVISOR_COUNT; n-- > 0;) { /* the first row's scores are the products */
         double *scores = numbers + 2 * n * keys;
         for (size_t j = 0; j < keys; j++)
@@ -160,9 +156,9 @@ static void fill_rows(struct run *run, struct attn_scaling_size *size, double *n
 }
 
 const struct attn_scaling_size *attn_scaling_run(const struct attn_scaling *scaling, void *memory,
-                                                 const atomic_bool *cancelled) {
+                                                 const struct attn_checkpoint *checkpoint) {
     struct attn_scaling_size *sizes = memory;
-    struct run run = {.scaling = scaling, .cancelled = cancelled};
+    struct run run = {.scaling = scaling, .checkpoint = checkpoint};
     run.q = (void *)((char *)memory + area(scaling->count, sizeof *sizes));
     double *numbers = (void *)((char *)run.q + area(scaling->largest, sizeof *run.q));
     attn_mt19937_init(&run.random, scaling->seed);

@@ -57,9 +57,9 @@ enum attn_status attn_scaling_init(struct attn_scaling *scaling,
 
 /*
  * Runs the experiment in `memory` of `bytes` bytes aligned to 64. What is returned, `count` sizes
- * and their lists, lies in it. `cancelled` (or NULL) ends it early with figures of no use.
+ * and their lists, lies in it. `checkpoint` (or NULL) may end it early with figures of no use.
  */
 const struct attn_scaling_size *attn_scaling_run(const struct attn_scaling *scaling, void *memory,
-                                                 const atomic_bool *cancelled);
+                                                 const struct attn_checkpoint *checkpoint);
 
 #endif

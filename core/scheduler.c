@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One list of jobs under one lock, one thread per worker, each with a workspace that grows to what
- * its steps need. A step is a tile of 100 us and more, so that the lock and the walk over the list
- * (the server bounds its length) are not seen.
+ * its steps need, and another for the steps that it runs at checkpoints. A step is a tile of 100 us
+ * and more, so that the lock and the walk over the list (the server bounds its length) are not
+ * seen. A checkpoint reads one word, the least cost that waits, as the last walk left it: the walk
+ * that finds nothing better puts it right.
  */
 #include "core/scheduler.h"
 
@@ -11,19 +13,36 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "core/checked.h"
 
 /* Planned seconds by which a second of waiting makes a job look shorter: nothing starves. */
 #define AGING 0.5
+/* Seconds that a worker may be ahead with what it gives away at checkpoints. */
+#define CREDIT 10e-3
+/* A step that runs at a checkpoint keeps others waiting: it takes so many planned seconds at most,
+ * or this part of the step that it interrupts. Longer ones wait for that to end. */
+#define SHORT_SECONDS 1e-3
+#define SHORT_PART 0.25
+/* Bytes of a workspace that a worker keeps for other work: a job had reserved what is beyond. */
+#define KEPT ((size_t)1 << 20)
+
+struct arena {
+    void *memory;
+    size_t bytes;
+};
 
 struct worker {
     struct attn_scheduler *scheduler;
     pthread_t thread;
-    void *workspace;
-    size_t workspace_bytes;
-    double busy_seconds; /* under the lock */
+    struct arena own, nested;
+    double busy_seconds;  /* under the lock */
+    double credit, since; /* seconds that it may give away, and as of when */
+    /* The step that may be interrupted, and what it was given. */
+    struct attn_job *job;
+    struct attn_checkpoint checkpoint;
 };
 
 struct attn_scheduler {
@@ -31,7 +50,9 @@ struct attn_scheduler {
     pthread_cond_t work; /* a step may be there, or `stopping` */
     pthread_cond_t idle; /* the list became empty */
     struct attn_job *first, *last;
+    atomic_int_least64_t waiting; /* written under the lock; see struct attn_checkpoint */
     bool stopping;
+    int niceness;
     size_t worker_count;
     struct worker workers[];
 };
@@ -42,24 +63,44 @@ static double now_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* What is no such number is as much as can be. */
+static int_least64_t nanoseconds(double seconds) {
+    return seconds >= 0 && seconds < 9e9 ? (int_least64_t)(1e9 * seconds) : INT_LEAST64_MAX;
+}
+
 static bool has_begun(const struct attn_job *job) {
     return job->state.continued || job->state.running > 0 || job->state.next_step > 0;
 }
 
+/* Of the steps that have not returned. */
 static double remaining_cost(const struct attn_job *job) {
     if (job->steps == 0)
         return 0;
-    return job->cost * (double)(job->steps - job->state.next_step) / (double)job->steps;
+    const size_t steps = job->steps - job->state.next_step + job->state.running;
+    return job->cost * (double)steps / (double)job->steps;
 }
 
-static void link_last(struct attn_scheduler *scheduler, struct attn_job *job) {
+/* Workers that can be at the job at once. */
+static double hands(const struct attn_scheduler *scheduler, const struct attn_job *job) {
+    return (double)attn_min_size(scheduler->worker_count, job->steps);
+}
+
+static double step_seconds(const struct attn_scheduler *scheduler, const struct attn_job *job) {
+    return job->cost * hands(scheduler, job) / (double)job->steps;
+}
+
+/* Puts a job into the list, for all to see. */
+static void enter(struct attn_scheduler *scheduler, struct attn_job *job) {
+    const int_least64_t cost = nanoseconds(remaining_cost(job));
     job->state.next = NULL;
     job->state.previous = scheduler->last;
     *(scheduler->last ? &scheduler->last->state.next : &scheduler->first) = job;
     scheduler->last = job;
+    if (cost < atomic_load_explicit(&scheduler->waiting, memory_order_relaxed))
+        atomic_store_explicit(&scheduler->waiting, cost, memory_order_relaxed);
 }
 
-static void unlink_job(struct attn_scheduler *scheduler, struct attn_job *job) {
+static void leave(struct attn_scheduler *scheduler, struct attn_job *job) {
     struct attn_job *next = job->state.next;
     struct attn_job *previous = job->state.previous;
     *(previous ? &previous->state.next : &scheduler->first) = next;
@@ -76,50 +117,84 @@ static void skip_if_cancelled(struct attn_job *job) {
         job->state.next_step = job->steps;
 }
 
-/* The job to take a step of, or to finish; NULL when there is nothing to do. Under the lock. */
-static struct attn_job *choose(struct attn_scheduler *scheduler) {
+/* Whether a step of `job` may run while one of `outer` waits on the same thread. How long either
+ * has waited does not count here: one that is at work is not to shut newcomers out as it ages. */
+static bool may_interrupt(const struct attn_scheduler *scheduler, const struct attn_job *job,
+                          const struct attn_job *outer) {
+    const double longest = fmax(SHORT_SECONDS, SHORT_PART * step_seconds(scheduler, outer));
+    return !job->steps_wait && step_seconds(scheduler, job) <= longest &&
+           remaining_cost(job) < remaining_cost(outer);
+}
+
+/* The job to take a step of, or to finish; NULL when there is nothing to do. With `outer`, only one
+ * that may interrupt it, which it cannot itself. Under the lock. */
+static struct attn_job *choose(struct attn_scheduler *scheduler, const struct attn_job *outer) {
+    const double now = now_seconds();
     struct attn_job *best = NULL;
     double best_rank = INFINITY;
-    const double now = now_seconds();
+    double cheapest = INFINITY;
     for (struct attn_job *job = scheduler->first; job != NULL; job = job->state.next) {
         skip_if_cancelled(job);
         if (is_over(job))
             return job;
+        if (job->state.next_step >= job->steps)
+            continue;
+        cheapest = fmin(cheapest, remaining_cost(job));
+        if (outer != NULL && !may_interrupt(scheduler, job, outer))
+            continue;
         const double rank = remaining_cost(job) - AGING * (now - job->state.enqueued_at);
-        if (job->state.next_step < job->steps && (best == NULL || rank < best_rank)) {
+        if (best == NULL || rank < best_rank) {
             best = job;
             best_rank = rank;
         }
     }
+    atomic_store_explicit(&scheduler->waiting, nanoseconds(cheapest), memory_order_relaxed);
     return best;
 }
 
-/* The worker's workspace, at least `bytes` large; false when there is no memory for it. */
-static bool ensure_workspace(struct worker *worker, size_t bytes) {
+static void empty(struct arena *arena) {
+    free(arena->memory);
+    *arena = (struct arena){0};
+}
+
+/* Makes the arena at least `bytes` large; false when there is no memory for it. */
+static bool fit(struct arena *arena, size_t bytes) {
     size_t rounded;
-    if (bytes <= worker->workspace_bytes)
+    if (bytes <= arena->bytes && (arena->bytes <= KEPT || bytes > KEPT))
         return true;
     if (!attn_round_up_size(bytes, 64, &rounded))
         return false;
-    free(worker->workspace);
-    worker->workspace = aligned_alloc(64, rounded);
-    worker->workspace_bytes = worker->workspace ? rounded : 0;
-    return worker->workspace != NULL;
+    empty(arena);
+    arena->memory = aligned_alloc(64, rounded);
+    arena->bytes = arena->memory ? rounded : 0;
+    return arena->memory != NULL;
+}
+
+/* The worker has worked on its own step since it last asked. */
+static void earn(struct worker *worker) {
+    const double now = now_seconds();
+    worker->credit = fmin(worker->credit + (now - worker->since), CREDIT);
+    worker->since = now;
+}
+
+/* It has given its time away. */
+static void spend(struct worker *worker) {
+    const double now = now_seconds();
+    worker->credit -= now - worker->since;
+    worker->since = now;
 }
 
 /* Takes one step of `job`, or marks it as lacking memory. Called and returns under the lock. */
-static void take_step(struct worker *worker, struct attn_job *job) {
+static void take_step(struct worker *worker, struct attn_job *job, struct arena *arena,
+                      const struct attn_checkpoint *checkpoint) {
     struct attn_scheduler *scheduler = worker->scheduler;
     const size_t index = job->state.next_step++;
     job->state.running++;
     pthread_mutex_unlock(&scheduler->lock);
-    const double begin = now_seconds();
-    const bool ready = ensure_workspace(worker, job->workspace_bytes);
+    const bool ready = fit(arena, job->workspace_bytes);
     if (ready)
-        job->step(job, index, worker->workspace);
-    const double spent = now_seconds() - begin;
+        job->step(job, index, arena->memory, checkpoint);
     pthread_mutex_lock(&scheduler->lock);
-    worker->busy_seconds += spent;
     if (!ready) { /* the other steps are of no use then, and may wait for this one */
         job->state.no_memory = true;
         atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
@@ -135,47 +210,110 @@ static void begin_phase(struct attn_job *job) {
 
 /* Ends or continues a job that is over. Called and returns under the lock. */
 static void finish(struct attn_scheduler *scheduler, struct attn_job *job) {
-    const double enqueued_at = job->state.enqueued_at;
-    unlink_job(scheduler, job);
+    leave(scheduler, job);
     begin_phase(job);
     pthread_mutex_unlock(&scheduler->lock);
     const bool goes_on = job->finished(job);
     pthread_mutex_lock(&scheduler->lock);
     if (goes_on) {
         job->state.continued = true;
-        job->state.enqueued_at = enqueued_at;
-        link_last(scheduler, job);
+        enter(scheduler, job);
         pthread_cond_broadcast(&scheduler->work);
     }
     if (scheduler->first == NULL)
         pthread_cond_broadcast(&scheduler->idle);
 }
 
+/* One step of a job that was chosen, its end, or both. Called and returns under the lock. */
+static void advance(struct worker *worker, struct attn_job *job, struct arena *arena,
+                    const struct attn_checkpoint *checkpoint) {
+    if (!is_over(job))
+        take_step(worker, job, arena, checkpoint);
+    skip_if_cancelled(job);
+    if (is_over(job))
+        finish(worker->scheduler, job);
+}
+
+/* Runs what may interrupt the worker's own step while it has credit. Called and returns under the
+ * lock. What was looked for in vain is not looked for again during the step. */
+static void interrupt(struct worker *worker) {
+    struct attn_scheduler *scheduler = worker->scheduler;
+    struct attn_job *const outer = worker->job;
+    while (worker->credit > 0 && !atomic_load_explicit(&outer->cancelled, memory_order_relaxed)) {
+        struct attn_job *job = choose(scheduler, outer);
+        if (job == NULL) {
+            worker->checkpoint.cost =
+                atomic_load_explicit(&scheduler->waiting, memory_order_relaxed);
+            return;
+        }
+        const struct attn_checkpoint checkpoint = {.cancelled = &job->cancelled};
+        advance(worker, job, &worker->nested, &checkpoint);
+        spend(worker);
+    }
+}
+
+static void give_way(void *context) {
+    struct worker *worker = context;
+    earn(worker);
+    if (worker->credit <= 0)
+        return;
+    pthread_mutex_lock(&worker->scheduler->lock);
+    interrupt(worker);
+    pthread_mutex_unlock(&worker->scheduler->lock);
+    if (worker->nested.bytes > KEPT)
+        empty(&worker->nested);
+    spend(worker);
+}
+
+/* One step of a job that was chosen, which may be interrupted. */
+static void advance_own(struct worker *worker, struct attn_job *job) {
+    const double begin = now_seconds();
+    worker->job = job;
+    worker->since = begin;
+    worker->checkpoint = (struct attn_checkpoint){.cancelled = &job->cancelled,
+                                                  .waiting = &worker->scheduler->waiting,
+                                                  .cost = nanoseconds(remaining_cost(job)),
+                                                  .give_way = give_way,
+                                                  .context = worker};
+    advance(worker, job, &worker->own, &worker->checkpoint);
+    earn(worker);
+    worker->busy_seconds += worker->since - begin;
+}
+
+/* Called and returns under the lock. */
+static void wait_for_work(struct worker *worker) {
+    struct attn_scheduler *scheduler = worker->scheduler;
+    if (worker->own.bytes <= KEPT) {
+        pthread_cond_wait(&scheduler->work, &scheduler->lock);
+        return;
+    }
+    pthread_mutex_unlock(&scheduler->lock);
+    empty(&worker->own);
+    pthread_mutex_lock(&scheduler->lock);
+}
+
 static void *work(void *argument) {
     struct worker *worker = argument;
     struct attn_scheduler *scheduler = worker->scheduler;
+    if (scheduler->niceness > 0) /* of a thread alone, on Linux */
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + scheduler->niceness);
     pthread_mutex_lock(&scheduler->lock);
     for (;;) {
-        struct attn_job *job = choose(scheduler);
-        if (job == NULL && scheduler->stopping)
+        struct attn_job *job = choose(scheduler, NULL);
+        if (job != NULL)
+            advance_own(worker, job);
+        else if (scheduler->stopping)
             break;
-        if (job == NULL) {
-            pthread_cond_wait(&scheduler->work, &scheduler->lock);
-            continue;
-        }
-        if (!is_over(job))
-            take_step(worker, job);
-        skip_if_cancelled(job);
-        if (is_over(job))
-            finish(scheduler, job);
+        else
+            wait_for_work(worker);
     }
     pthread_mutex_unlock(&scheduler->lock);
     return NULL;
 }
 
-enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **out,
+enum attn_status attn_scheduler_create(size_t workers, int niceness, struct attn_scheduler **out,
                                        struct attn_error *error) {
-    assert(workers >= 1 && workers <= 4096);
+    assert(workers >= 1 && workers <= 4096 && niceness >= 0);
     struct attn_scheduler *scheduler =
         calloc(1, sizeof *scheduler + workers * sizeof *scheduler->workers);
     if (scheduler == NULL)
@@ -184,9 +322,12 @@ enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **o
     pthread_mutex_init(&scheduler->lock, NULL);
     pthread_cond_init(&scheduler->work, NULL);
     pthread_cond_init(&scheduler->idle, NULL);
+    atomic_init(&scheduler->waiting, INT_LEAST64_MAX);
+    scheduler->niceness = niceness;
     for (; scheduler->worker_count < workers; scheduler->worker_count++) {
         struct worker *worker = &scheduler->workers[scheduler->worker_count];
         worker->scheduler = scheduler;
+        worker->credit = CREDIT;
         if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
             attn_scheduler_free(&scheduler);
             return attn_fail(error, ATTN_OVERLOADED, "", "No more threads can be started.");
@@ -208,7 +349,8 @@ void attn_scheduler_free(struct attn_scheduler **handle) {
     pthread_mutex_unlock(&scheduler->lock);
     for (size_t n = 0; n < scheduler->worker_count; n++) {
         pthread_join(scheduler->workers[n].thread, NULL);
-        free(scheduler->workers[n].workspace);
+        empty(&scheduler->workers[n].own);
+        empty(&scheduler->workers[n].nested);
     }
     pthread_cond_destroy(&scheduler->idle);
     pthread_cond_destroy(&scheduler->work);
@@ -221,7 +363,7 @@ void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *jo
     memset(&job->state, 0, sizeof job->state);
     job->state.enqueued_at = now_seconds();
     pthread_mutex_lock(&scheduler->lock);
-    link_last(scheduler, job);
+    enter(scheduler, job);
     if (job->steps > 1)
         pthread_cond_broadcast(&scheduler->work);
     else
@@ -247,11 +389,12 @@ struct attn_scheduler_stats attn_scheduler_read(struct attn_scheduler *scheduler
 }
 
 void attn_job_run_inline(struct attn_job *job, void *workspace) {
+    const struct attn_checkpoint checkpoint = {.cancelled = &job->cancelled};
     memset(&job->state, 0, sizeof job->state);
     do {
         const size_t steps = job->steps;
         for (size_t index = 0; index < steps; index++)
             if (!atomic_load_explicit(&job->cancelled, memory_order_relaxed))
-                job->step(job, index, workspace);
+                job->step(job, index, workspace, &checkpoint);
     } while (job->finished(job));
 }

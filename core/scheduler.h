@@ -4,6 +4,11 @@
  * first find out what it is (decode, plan) starts as one step and is extended from inside. Workers
  * take a step of the job with the least remaining cost, aged so that nothing starves.
  *
+ * A step passes checkpoints (core/checkpoint.h), at which its worker runs short steps of cheaper
+ * jobs, in a second workspace, before it goes on: in the long run for as long as it works on steps
+ * of its own. Steps that run at a checkpoint run to their end, and a worker never has two steps of
+ * one job in hand.
+ *
  * Ownership: the submitter owns the job's memory, which must stay until `finished` was called; the
  * scheduler never touches it afterwards.
  */
@@ -15,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/checkpoint.h"
 #include "core/status.h"
 
 struct attn_scheduler;
@@ -22,16 +28,21 @@ struct attn_job;
 
 /* Caller storage; fields under "scheduler's" are not the submitter's business. */
 struct attn_job {
-    /* Runs step `index`; on some worker, concurrently with other steps of the same job.
-       `workspace` has workspace_bytes bytes aligned to 64. */
-    void (*step)(struct attn_job *job, size_t index, void *workspace);
+    /* Runs step `index`; on some worker, concurrently with other steps of the same job, on as many
+       workers as there are at most. `workspace` has workspace_bytes bytes aligned to 64.
+       `checkpoint` tells of `cancelled` too. */
+    void (*step)(struct attn_job *job, size_t index, void *workspace,
+                 const struct attn_checkpoint *checkpoint);
     /* Called once per phase, on the worker that ended the last step, after all steps have returned.
        True: the job goes on with its new step, steps, workspace_bytes and cost. False: the job is
        over and its memory is no longer looked at; it may already be gone when this returns. */
     bool (*finished)(struct attn_job *job);
     size_t steps;
     size_t workspace_bytes; /* per worker */
-    double cost; /* planned seconds of all steps, an estimate; only ordering depends on it */
+    double cost;     /* planned seconds of all steps on all workers, an estimate; only ordering
+                        depends on it */
+    bool steps_wait; /* a step may wait for earlier ones: none runs at a checkpoint, for one that it
+                        waits for may be what it interrupts */
     atomic_bool cancelled; /* set by anyone: steps not yet begun are skipped, then `finished` */
 
     struct { /* scheduler's */
@@ -50,8 +61,11 @@ struct attn_scheduler_stats {
     double backlog_seconds; /* planned cost not yet done */
 };
 
-/* Starts `workers` threads (>= 1). NO_MEMORY or OVERLOADED when threads cannot be had. */
-enum attn_status attn_scheduler_create(size_t workers, struct attn_scheduler **out,
+/*
+ * Starts `workers` threads (>= 1), each nicer than the caller by `niceness` (0 to 19), so that
+ * threads which serve others come first. NO_MEMORY or OVERLOADED when threads cannot be had.
+ */
+enum attn_status attn_scheduler_create(size_t workers, int niceness, struct attn_scheduler **out,
                                        struct attn_error *error);
 /* Waits for the jobs inside, then ends the threads. Clears *handle. */
 void attn_scheduler_free(struct attn_scheduler **handle);

@@ -24,6 +24,7 @@ static enum attn_status prepare(struct call_work *work) {
                        &work->error) != ATTN_OK)
         return work->error.status;
     work->tasks = attention->plan.tasks;
+    work->tasks_wait = attention->plan.slot_bytes > 0;
     work->workspace_bytes = attention->plan.workspace_bytes;
     work->flops = attention->plan.work;
     const size_t hands = call_work_hands(work);
@@ -34,10 +35,11 @@ static enum attn_status prepare(struct call_work *work) {
     return ATTN_OK;
 }
 
-static void compute(struct call_work *work, size_t task, void *workspace) {
+static void compute(struct call_work *work, size_t task, void *workspace,
+                    const struct attn_checkpoint *checkpoint) {
     struct attention_call *attention = (struct attention_call *)work;
     attn_execute_task(&attention->call, &attention->plan, &attention->tensors.result,
-                      attention->heads, task, workspace, &work->job.cancelled);
+                      attention->heads, task, workspace, checkpoint);
 }
 
 static enum attn_status encode(struct call_work *work) {

@@ -10,8 +10,10 @@
 
 /* Bytes per second at which bodies are decoded and answers encoded, for ordering jobs. */
 #define CODEC_SPEED 5e8
-/* Larger bodies are decoded by a worker, and larger answers encoded by one. */
-#define SMALL_BYTES ((size_t)64 << 10)
+/* Larger bodies are decoded by a worker, and larger answers encoded by one: what an I/O thread
+ * reads or prints in less than a millisecond. 64 x 64 numbers in JSON are small, three times in a
+ * body too. */
+#define SMALL_BYTES ((size_t)256 << 10)
 
 static void conclude(struct exchange_work *base, struct exchange *exchange) {
     const struct call_work *work = (struct call_work *)base;
@@ -140,16 +142,19 @@ static void add_wait(struct call_work *work, int64_t until) {
     work->stage[STAGE_QUEUE] = before + (until - work->waits_since);
 }
 
-static void prepare_step(struct attn_job *job, size_t index, void *workspace) {
+static void prepare_step(struct attn_job *job, size_t index, void *workspace,
+                         const struct attn_checkpoint *checkpoint) {
     struct call_work *work = work_of(job);
     (void)index;
     (void)workspace;
+    (void)checkpoint;
     add_wait(work, clock_now());
     prepare(work);
     work->waits_since = clock_now();
 }
 
-static void compute_step(struct attn_job *job, size_t index, void *workspace) {
+static void compute_step(struct attn_job *job, size_t index, void *workspace,
+                         const struct attn_checkpoint *checkpoint) {
     struct call_work *work = work_of(job);
     int64_t not_begun = 0;
     if (atomic_load_explicit(&work->compute_began, memory_order_relaxed) == 0 &&
@@ -157,12 +162,14 @@ static void compute_step(struct attn_job *job, size_t index, void *workspace) {
         atomic_store(&work->exchange->begin_before, 0);
         leave_queue(work);
     }
-    work->kind->compute(work, index, workspace);
+    work->kind->compute(work, index, workspace, checkpoint);
 }
 
-static void encode_step(struct attn_job *job, size_t index, void *workspace) {
+static void encode_step(struct attn_job *job, size_t index, void *workspace,
+                        const struct attn_checkpoint *checkpoint) {
     (void)index;
     (void)workspace;
+    (void)checkpoint;
     encode(work_of(job));
 }
 
@@ -175,6 +182,7 @@ static void phase_prepare(struct call_work *work) {
 
 static void phase_compute(struct call_work *work) {
     work->job.step = compute_step;
+    work->job.steps_wait = work->tasks_wait;
     work->job.steps = work->tasks;
     work->job.workspace_bytes = work->workspace_bytes;
     work->job.cost = service_seconds(work->exchange->service, work->flops);
@@ -187,6 +195,7 @@ static void phase_encode(struct call_work *work) {
     work->stage[STAGE_COMPUTE] = began == 0 ? 0 : now - began;
     work->phase = CALL_COMPUTED;
     work->job.step = encode_step;
+    work->job.steps_wait = false;
     work->job.steps = 1;
     work->job.workspace_bytes = 0;
     work->job.cost = (double)work->answer.capacity / CODEC_SPEED;
@@ -242,7 +251,7 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
         return false;
     const int64_t begin = clock_now();
     for (size_t task = 0; task < work->tasks; task++)
-        work->kind->compute(work, task, arena->memory);
+        work->kind->compute(work, task, arena->memory, NULL);
     work->stage[STAGE_QUEUE] = 0;
     work->stage[STAGE_COMPUTE] = clock_now() - begin;
     work->phase = CALL_COMPUTED;

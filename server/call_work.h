@@ -20,7 +20,8 @@ struct call_kind {
        shared_bytes, flops. */
     enum attn_status (*prepare)(struct call_work *work);
     /* Tasks run concurrently, each with workspace_bytes of its own. */
-    void (*compute)(struct call_work *work, size_t task, void *workspace);
+    void (*compute)(struct call_work *work, size_t task, void *workspace,
+                    const struct attn_checkpoint *checkpoint);
     /* Completes the answer's bytes. */
     enum attn_status (*encode)(struct call_work *work);
     /* On the I/O thread, once there is an answer: what metrics and log say; or NULL. */
@@ -37,6 +38,7 @@ struct call_work {
     struct attn_job job;
     enum call_phase phase;
     size_t tasks, workspace_bytes; /* of the computation; workspace per worker */
+    bool tasks_wait;               /* tasks may wait for earlier ones */
     size_t shared_bytes;           /* that all tasks share, ... */
     void *shared;                  /* ... had from call_work_reserve on, aligned to 64 */
     double flops;                  /* of all tasks: only ordering depends on it */

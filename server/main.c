@@ -23,6 +23,9 @@
 
 enum { EXIT_REJECTED = 2 };
 
+/* A thread that moves bytes or answers a small call goes before those that compute. */
+enum { COMPUTE_NICENESS = 5 };
+
 struct program {
     struct attn_config config;
     struct access_log log;
@@ -152,7 +155,8 @@ static bool start_service(struct program *program) {
         return false;
     }
     attn_start();
-    if (attn_scheduler_create(service->workers, &service->scheduler, &error) == ATTN_OK)
+    if (attn_scheduler_create(service->workers, COMPUTE_NICENESS, &service->scheduler, &error) ==
+        ATTN_OK)
         return true;
     print_error(error.detail);
     return false;

@@ -74,10 +74,11 @@ static enum attn_status prepare(struct call_work *work) {
     return tensor_call_lay_out(tensors, NULL);
 }
 
-static void compute(struct call_work *work, size_t task, void *workspace) {
+static void compute(struct call_work *work, size_t task, void *workspace,
+                    const struct attn_checkpoint *checkpoint) {
     struct merge_call *call = (struct merge_call *)work;
     (void)workspace;
-    attn_merge_task(&call->merge, &call->tensors.result, task, &work->job.cancelled);
+    attn_merge_task(&call->merge, &call->tensors.result, task, checkpoint);
 }
 
 static enum attn_status encode(struct call_work *work) {

@@ -107,11 +107,12 @@ static enum attn_status prepare(struct call_work *work) {
     return lay_out(call);
 }
 
-static void compute(struct call_work *work, size_t task, void *workspace) {
+static void compute(struct call_work *work, size_t task, void *workspace,
+                    const struct attn_checkpoint *checkpoint) {
     struct scaling_call *call = (struct scaling_call *)work;
     (void)task;
     (void)workspace;
-    call->sizes = attn_scaling_run(&call->scaling, call->memory, &work->job.cancelled);
+    call->sizes = attn_scaling_run(&call->scaling, call->memory, checkpoint);
 }
 
 static void write_member(struct json_text *text, const char *name, double value) {

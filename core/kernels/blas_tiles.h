@@ -307,6 +307,6 @@ static void F(scores)(const struct attn_task *task, void *memory,
         end = attn_min_size(end, block->key + block->keys);
         count = begin < end ? cut_block(task, begin, end - begin, pieces) : 0;
     }
-    for (size_t n = 0; n < count; n++)
+    for (size_t n = 0; n < count && !attn_checkpoint_stops(task->checkpoint); n++)
         F(map_piece)(&tiles, block, &pieces[n]);
 }

@@ -113,7 +113,7 @@ static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
     size_t begin, end;
     group_key_range(task, &begin, &end);
     for (size_t key = begin - begin % tile; key < end; key += tile) {
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(task->checkpoint))
             break;
         const size_t first = attn_max_size(key, begin);
         struct piece pieces[MAX_PIECES];
@@ -121,6 +121,8 @@ static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
         for (size_t n = 0; n < count; n++) {
             F(score_keys)(tiles, &pieces[n]);
             F(finish_scores)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
+            if (attn_checkpoint_stops(task->checkpoint))
+                break;
             F(add_values)(tiles, pass, &pieces[n]);
             computed += (uint64_t)pieces[n].rows * pieces[n].keys;
         }

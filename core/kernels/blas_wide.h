@@ -63,7 +63,7 @@ void attn_wide_attend(const struct attn_task *task, void *memory, struct attn_pa
         for (rows = 0;
              rows < most && row + rows < task->rows && is_lost_row(task, partial, row + rows);)
             rows++;
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(task->checkpoint))
             return;
         if (rows > 0)
             widen_run(task, memory, partial, row, rows);

@@ -75,11 +75,13 @@ static bool add_non_finite(const struct attn_strips *strips, const struct attn_p
 typedef bool visit(const struct attn_strips *strips, const struct attn_piece *piece,
                    const struct attn_fused_block *block, size_t first);
 
-/* All strips of one block of keys. Returns the scores computed. */
+/* All strips of one block of keys, of some microseconds each. Returns the scores computed. */
 static uint64_t walk_strips(const struct attn_strips *strips, const struct attn_piece *block,
                             const struct attn_fused_block *packed, visit *each, bool *cleaned) {
     uint64_t computed = 0;
     for (size_t strip = 0; strip * strips->set->rows < strips->M; strip++) {
+        if (attn_checkpoint_stops(strips->task->checkpoint))
+            break;
         const struct attn_piece piece = attn_strips_cut(strips, strip, block);
         if (piece.class == ATTN_TILE_EMPTY)
             continue;
@@ -100,7 +102,7 @@ static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool ag
     attn_piece_key_range(task, &block, &begin, &end);
     const size_t last = end / tile + (end % tile != 0);
     for (size_t index = begin / tile; index < last; index++) {
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(task->checkpoint))
             break;
         block.key = index * tile;
         block.keys = attn_min_size(tile, task->call->Tk - block.key);
@@ -205,6 +207,8 @@ static void scores(const struct attn_task *task, void *memory, const struct attn
     const struct attn_fused_block packed =
         attn_fused_take_block(task, strips.set, index, index + 1, strips.scratch, strips.block);
     for (size_t strip = 0; strip * strips.set->rows < strips.M; strip++) {
+        if (attn_checkpoint_stops(task->checkpoint))
+            return;
         const struct attn_piece piece = attn_strips_cut(&strips, strip, &block);
         if (piece.class == ATTN_TILE_EMPTY)
             continue;

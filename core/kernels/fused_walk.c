@@ -66,6 +66,8 @@ static bool walk_block(const struct attn_strips *strips, const struct attn_walk 
     const struct attn_fused_block packed = attn_fused_take_block(
         strips->task, strips->set, index, last, strips->scratch, strips->block);
     for (size_t strip = 0; strip * strips->set->rows < strips->M; strip++) {
+        if (attn_checkpoint_stops(strips->task->checkpoint))
+            return true;
         const struct attn_piece piece = attn_strips_cut(strips, strip, block);
         if (piece.class == ATTN_TILE_EMPTY)
             continue;
@@ -95,7 +97,7 @@ bool attn_fused_walk(const struct attn_task *task, void *memory, const struct at
         return false;
     attn_strips_pack(&strips, attn_walk_takes(walk, ATTN_STAGE_RAW) ? 1 : task->call->scale);
     for (size_t index = walk->begin / tile; index < last; index++) {
-        if (atomic_load_explicit(task->cancelled, memory_order_relaxed))
+        if (attn_checkpoint_stops(task->checkpoint))
             return true;
         block.key = index * tile;
         block.keys = attn_min_size(tile, task->call->Tk - block.key);

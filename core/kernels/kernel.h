@@ -27,9 +27,8 @@
 #ifndef ATTN_CORE_KERNELS_KERNEL_H
 #define ATTN_CORE_KERNELS_KERNEL_H
 
-#include <stdatomic.h>
-
 #include "core/call.h"
+#include "core/checkpoint.h"
 
 /* Tile sizes of a call; fixed by the call and the kernel alone, anchored at (0,0). */
 struct attn_grid {
@@ -49,8 +48,9 @@ struct attn_task {
        NULL when it wants none. */
     void *packed;
     const struct attn_rotation *rotation; /* NULL: none; operand.h's rows are turned by it */
-    /* Polled between key blocks: when it becomes true the kernel may return early with garbage. */
-    const atomic_bool *cancelled;
+    /* Passed often, every 150 us where that can be: when it stops the kernel returns early with
+       garbage. Never while other tasks of the head wait for this one. */
+    const struct attn_checkpoint *checkpoint;
 };
 
 /* Where attend puts its results: M rows each. In the worker's workspace, aligned to 64 bytes. */

@@ -52,10 +52,6 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
     return attn_add_size(bytes, words * sizeof(uint64_t), &bytes) ? bytes : SIZE_MAX;
 }
 
-static bool is_cancelled(const struct attn_task *task) {
-    return atomic_load_explicit(task->cancelled, memory_order_relaxed);
-}
-
 /* The weights of the query's head. */
 static void load_weights(const struct query *query) {
     const struct attn_tensor *w = &query->task->call->w;
@@ -148,11 +144,13 @@ static double score_at(const struct query *query, size_t j, enum attn_stage stag
     return score + bias + alibi_at(query, j);
 }
 
-/* The largest visible score, -inf when there is none; NaN is left to the sum. */
+/* The largest visible score, -inf when there is none; NaN is left to the sum. Anything when the
+ * task is stopped, as attend_row's results are. */
 static double largest_score(const struct query *query) {
     const size_t Tk = query->task->call->Tk;
     double m = -INFINITY;
-    for (size_t key = 0; key < Tk && !is_cancelled(query->task); key += KEY_TILE) {
+    for (size_t key = 0; key < Tk && !attn_checkpoint_stops(query->task->checkpoint);
+         key += KEY_TILE) {
         const size_t keys = attn_min_size(KEY_TILE, Tk - key);
         const uint64_t visible = visible_keys(query, key, keys);
         for (size_t j = 0; j < keys; j++)
@@ -180,7 +178,8 @@ static void attend_row(const struct query *query, double unit, double *o, double
     *m = largest_score(query);
     *l = 0;
     const double base = *m == -INFINITY ? 0 : *m;
-    for (size_t key = 0; key < call->Tk && !is_cancelled(query->task); key += KEY_TILE) {
+    for (size_t key = 0; key < call->Tk && !attn_checkpoint_stops(query->task->checkpoint);
+         key += KEY_TILE) {
         const size_t keys = attn_min_size(KEY_TILE, call->Tk - key);
         const uint64_t visible = visible_keys(query, key, keys);
         for (size_t j = 0; j < keys; j++) {
@@ -206,7 +205,7 @@ static void attend(const struct attn_task *task, void *memory, struct attn_parti
     const struct attn_call *call = task->call;
     const size_t M = attn_call_group(call) * task->rows;
     for (size_t row = 0; row < M; row++) {
-        if (is_cancelled(task))
+        if (attn_checkpoint_stops(task->checkpoint))
             return;
         const struct query query = query_open(task, row, memory);
         double *o = (double *)partial->o + row * call->Dv;
@@ -236,7 +235,7 @@ static double map_value(const struct query *query, size_t j, bool visible, enum 
 static void scores(const struct attn_task *task, void *memory,
                    const struct attn_score_block *block) {
     const size_t M = attn_call_group(task->call) * task->rows;
-    for (size_t row = 0; row < M; row++) {
+    for (size_t row = 0; row < M && !attn_checkpoint_stops(task->checkpoint); row++) {
         const struct query query = query_open(task, row, memory);
         const uint64_t visible = visible_keys(&query, block->key, block->keys);
         double *out = (double *)block->out + row * block->keys;

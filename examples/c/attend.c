@@ -25,10 +25,11 @@ struct attend {
 };
 
 /* One task of the plan. Tasks write different rows, so any thread may take any of them. */
-static void step(struct attn_job *job, size_t index, void *workspace) {
+static void step(struct attn_job *job, size_t index, void *workspace,
+                 const struct attn_checkpoint *checkpoint) {
     struct attend *attend = (struct attend *)job;
     attn_execute_task(&attend->call, &attend->plan, &attend->result, attend->heads, index,
-                      workspace, &job->cancelled);
+                      workspace, checkpoint);
 }
 
 /* All tasks are done. True would give the job more steps. */
@@ -59,7 +60,7 @@ static enum attn_status run_here(struct attend *attend, struct attn_error *error
  * keeps its scheduler; freeing it waits for the jobs inside. */
 static enum attn_status run_on(size_t threads, struct attend *attend, struct attn_error *error) {
     struct attn_scheduler *scheduler;
-    if (attn_scheduler_create(threads, &scheduler, error) != ATTN_OK)
+    if (attn_scheduler_create(threads, 0, &scheduler, error) != ATTN_OK)
         return error->status;
     attn_scheduler_submit(scheduler, &attend->job);
     attn_scheduler_free(&scheduler);

@@ -166,6 +166,13 @@ nodes.padding->kv_lengths.count > 1;
     ("waiting does not count", SCHEDULER, "#define AGING 0.5", "#define AGING 0.0",
      "long jobs starve"),
     ("long jobs go first", SCHEDULER, "rank < best_rank", "rank > best_rank", "a sign"),
+    ("one workspace for both steps", SCHEDULER, "&worker->nested, &checkpoint",
+     "&worker->own, &checkpoint", "a worker does one thing at a time"),
+    ("a stream of short jobs holds a step for ever", SCHEDULER, "worker->credit > 0 && ", "",
+     "short jobs end"),
+    ("the outer job's age counts", SCHEDULER, "remaining_cost(job) < remaining_cost(outer)",
+     "remaining_cost(job) < remaining_cost(outer) - AGING * (now_seconds() - "
+     "outer->state.enqueued_at)", "one rank for all"),
     ("a cancelled job runs on", SCHEDULER, "job->state.next_step = job->steps;", ";",
      "its client is gone anyhow"),
     ("sizes wrap", CHECKED, "__builtin_mul_overflow(a, b, &product)", "(product = a * b, false)",

@@ -103,13 +103,12 @@ void run_heads_close(struct attn_heads *heads) {
 }
 
 void run_task_with(struct run *run, struct attn_heads *heads, size_t index) {
-    static const atomic_bool never = false;
     void *workspace = NULL;
     const size_t bytes = run->plan.workspace_bytes;
     ck_assert_int_eq(posix_memalign(&workspace, 64, bytes), 0);
     if (bytes > 0)
         memset(workspace, 0xff, bytes);
-    attn_execute_task(&run->call, &run->plan, &run->result, heads, index, workspace, &never);
+    attn_execute_task(&run->call, &run->plan, &run->result, heads, index, workspace, NULL);
     free(workspace);
 }
 

@@ -31,11 +31,15 @@ struct counted {
     unsigned phases;     /* finished() says true until so many have ended */
     size_t cancel_after; /* the step that cancels its own job */
     size_t gate_at;      /* the step that waits for `gate` */
+    unsigned looks;      /* checkpoints that each step passes, behind the gate, ... */
+    size_t awaited;      /* ... and more until so much is noted */
     sem_t *gate, *entered, *over;
     struct order *order;
-    char letter;
-    unsigned in_time; /* phases whose steps had all returned when finished() was called */
+    char letter, last_letter; /* noted as a step begins and, if there is one, as it ends */
+    unsigned in_time;         /* phases whose steps had all returned when finished() was called */
     bool lacked_memory, misaligned;
+    atomic_bool spoiled; /* somebody else wrote into its workspace */
+    atomic_bool stopped; /* a checkpoint said so */
 };
 
 static inline void note(struct order *order, char letter) {
@@ -45,18 +49,42 @@ static inline void note(struct order *order, char letter) {
     pthread_mutex_unlock(&order->lock);
 }
 
-static inline void run_step(struct attn_job *job, size_t index, void *workspace) {
+static inline void sleep_milliseconds(long milliseconds) {
+    const struct timespec span = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&span, NULL);
+}
+
+/* After a pause, in which its worker earns what it may give away at checkpoints. */
+static inline bool awaits(const struct counted *counted, unsigned looks) {
+    enum { MOST = 20000 };
+    if (counted->awaited == 0 || counted->order->count >= counted->awaited || looks >= MOST)
+        return false;
+    sleep_milliseconds(1);
+    return true;
+}
+
+static inline void run_step(struct attn_job *job, size_t index, void *workspace,
+                            const struct attn_checkpoint *checkpoint) {
     struct counted *counted = (struct counted *)job;
+    const unsigned char mark = (unsigned char)((uintptr_t)job >> 4 ^ index);
     if (job->workspace_bytes > 0)
-        memset(workspace, 0xa5, job->workspace_bytes);
+        memset(workspace, mark, job->workspace_bytes);
     if ((uintptr_t)workspace % 64 != 0)
         counted->misaligned = true;
-    if (counted->order != NULL)
+    if (counted->letter != '\0')
         note(counted->order, counted->letter);
     if (counted->gate != NULL && index == counted->gate_at) {
         sem_post(counted->entered);
         sem_wait(counted->gate);
     }
+    for (unsigned look = 0; look < counted->looks || awaits(counted, look); look++)
+        if (attn_checkpoint_stops(checkpoint))
+            atomic_store(&counted->stopped, true);
+    for (size_t n = 0; n < job->workspace_bytes; n++)
+        if (((unsigned char *)workspace)[n] != mark)
+            atomic_store(&counted->spoiled, true);
+    if (counted->last_letter != '\0')
+        note(counted->order, counted->last_letter);
     if (index == counted->cancel_after)
         atomic_store(&job->cancelled, true);
     atomic_fetch_add(&counted->ran[index], 1);
@@ -90,7 +118,7 @@ static sem_t over, gate, entered;
 
 static inline void start(size_t workers) {
     struct attn_error error = {ATTN_OK, "", "", 0};
-    ck_assert_int_eq(attn_scheduler_create(workers, &scheduler, &error), ATTN_OK);
+    ck_assert_int_eq(attn_scheduler_create(workers, 0, &scheduler, &error), ATTN_OK);
     order = (struct order){.lock = PTHREAD_MUTEX_INITIALIZER};
     sem_init(&over, 0, 0);
     sem_init(&gate, 0, 0);
@@ -109,11 +137,6 @@ static inline void block_worker(struct counted *blocker) {
     blocker->entered = &entered;
     attn_scheduler_submit(scheduler, &blocker->job);
     sem_wait(&entered);
-}
-
-static inline void sleep_milliseconds(long milliseconds) {
-    const struct timespec span = {milliseconds / 1000, milliseconds % 1000 * 1000000};
-    nanosleep(&span, NULL);
 }
 
 #endif

@@ -214,7 +214,6 @@ struct team {
 };
 
 static void *take_tasks(void *argument) {
-    static const atomic_bool never = false;
     struct team *team = argument;
     void *workspace = NULL;
     if (posix_memalign(&workspace, 64, team->run->plan.workspace_bytes) != 0)
@@ -225,7 +224,7 @@ static void *take_tasks(void *argument) {
         if (left == 0 || left > team->run->plan.tasks)
             break;
         attn_execute_task(&team->run->call, &team->run->plan, &team->run->result, team->heads,
-                          left - 1, workspace, &never);
+                          left - 1, workspace, NULL);
     }
     free(workspace);
     return NULL;

@@ -286,6 +286,7 @@ END_TEST
 
 START_TEST(a_cancelled_task_ends) {
     static const atomic_bool cancelled = true;
+    const struct attn_checkpoint checkpoint = {.cancelled = &cancelled};
     struct run run;
     void *workspace = NULL;
     open_long(&run, (size_t)_i, true);
@@ -295,7 +296,7 @@ START_TEST(a_cancelled_task_ends) {
     memset(workspace, 0, run.plan.workspace_bytes);
     struct attn_heads *heads = run_heads(&run, 1);
     for (size_t index = 0; index < run.plan.tasks; index++)
-        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &cancelled);
+        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &checkpoint);
     run_heads_close(heads);
     ck_assert_uint_eq(atomic_load(&run.result.scores_computed), 0);
     ck_assert(!atomic_load(&run.result.non_finite));

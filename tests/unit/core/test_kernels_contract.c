@@ -241,7 +241,6 @@ END_TEST
 
 /* Runs every task with the answer and the workspace full of one byte. */
 static void run_filled(struct run *filled, int byte) {
-    static const atomic_bool never = false;
     run_plan(filled);
     void *workspace = NULL;
     const size_t bytes = filled->plan.workspace_bytes;
@@ -252,7 +251,7 @@ static void run_filled(struct run *filled, int byte) {
     for (size_t index = 0; index < filled->plan.tasks; index++) {
         memset(workspace, byte, bytes);
         attn_execute_task(&filled->call, &filled->plan, &filled->result, heads, index, workspace,
-                          &never);
+                          NULL);
     }
     run_heads_close(heads);
     free(workspace);
@@ -270,13 +269,14 @@ END_TEST
 
 START_TEST(a_cancelled_task_computes_nothing) {
     static const atomic_bool cancelled = true;
+    const struct attn_checkpoint checkpoint = {.cancelled = &cancelled};
     open_sized(&run, (size_t)_i, sizes);
     run_plan(&run);
     void *workspace = NULL;
     ck_assert_int_eq(posix_memalign(&workspace, 64, run.plan.workspace_bytes), 0);
     struct attn_heads *heads = run_heads(&run, 1);
     for (size_t index = 0; index < run.plan.tasks; index++)
-        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &cancelled);
+        attn_execute_task(&run.call, &run.plan, &run.result, heads, index, workspace, &checkpoint);
     run_heads_close(heads);
     ck_assert_uint_eq(atomic_load(&run.result.scores_computed), 0);
     for (size_t name = 0; name < ATTN_RESULT_COUNT; name++)

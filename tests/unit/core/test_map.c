@@ -164,8 +164,9 @@ static void *run_last(void *argument) {
     struct early *early = argument;
     struct run *run = &early->run;
     void *workspace = aligned_alloc(64, (run->plan.workspace_bytes + 63) / 64 * 64);
+    const struct attn_checkpoint checkpoint = {.cancelled = &early->off};
     attn_execute_task(&run->call, &run->plan, &run->result, early->heads, run->plan.tasks - 1,
-                      workspace, &early->off);
+                      workspace, &checkpoint);
     free(workspace);
     return NULL;
 }

@@ -292,10 +292,11 @@ START_TEST(a_cancelled_task_computes_nothing) {
     struct attn_error error = {.status = ATTN_OK};
     float output = 9, lse = 9;
     const atomic_bool cancelled = true;
+    const struct attn_checkpoint checkpoint = {.cancelled = &cancelled};
     ck_assert_int_eq(attn_merge_init(&merge, &request, &NO_LIMITS, &result, &error), ATTN_OK);
     result.tensors[ATTN_RESULT_OUTPUT].data = &output;
     result.tensors[ATTN_RESULT_LSE].data = &lse;
-    attn_merge_task(&merge, &result, 0, &cancelled);
+    attn_merge_task(&merge, &result, 0, &checkpoint);
     ck_assert(output == 9 && lse == 9);
 }
 END_TEST

@@ -132,9 +132,10 @@ START_TEST(a_cancelled_run_ends) {
         .d_k = {&d_k, 1}, .samples = 97000, .keys = 3, .seed = 3};
     const struct attn_scaling scaling = accepted(&request);
     const atomic_bool cancelled = true;
+    const struct attn_checkpoint checkpoint = {.cancelled = &cancelled};
     void *memory = aligned_alloc(64, scaling.bytes);
     ck_assert_ptr_nonnull(memory);
-    const struct attn_scaling_size *sizes = attn_scaling_run(&scaling, memory, &cancelled);
+    const struct attn_scaling_size *sizes = attn_scaling_run(&scaling, memory, &checkpoint);
     ck_assert(sizes[0].variance == 0 && sizes[0].rows[0].scores[0] == 0);
     free(memory);
 }

@@ -31,10 +31,11 @@ static pthread_barrier_t meeting;
 static void *met[2];
 
 /* Returns only when two workers are inside at once. */
-static void meet(struct attn_job *job, size_t index, void *workspace) {
+static void meet(struct attn_job *job, size_t index, void *workspace,
+                 const struct attn_checkpoint *checkpoint) {
     met[index] = workspace;
     pthread_barrier_wait(&meeting);
-    run_step(job, index, workspace);
+    run_step(job, index, workspace, checkpoint);
 }
 
 START_TEST(steps_of_one_job_run_at_once_on_workspaces_of_their_own) {
@@ -68,7 +69,9 @@ START_TEST(a_job_goes_on_while_finished_says_so) {
 }
 END_TEST
 
-static void run_second_phase(struct attn_job *job, size_t index, void *workspace) {
+static void run_second_phase(struct attn_job *job, size_t index, void *workspace,
+                             const struct attn_checkpoint *checkpoint) {
+    (void)checkpoint;
     memset(workspace, 1, job->workspace_bytes);
     atomic_fetch_add(&((struct counted *)job)->ran[10 + index], 1);
 }
@@ -180,9 +183,10 @@ START_TEST(a_step_without_workspace_is_skipped_and_said) {
 }
 END_TEST
 
-static void take_a_while(struct attn_job *job, size_t index, void *workspace) {
+static void take_a_while(struct attn_job *job, size_t index, void *workspace,
+                         const struct attn_checkpoint *checkpoint) {
     sleep_milliseconds(1);
-    run_step(job, index, workspace);
+    run_step(job, index, workspace, checkpoint);
 }
 
 START_TEST(free_waits_for_jobs_and_their_phases) {

@@ -16,7 +16,7 @@ static void set_up(void) {
     struct attn_error error = {0};
     service.metrics = metrics_create();
     service.admission = admission_create(1000, 1);
-    ck_assert_int_eq(attn_scheduler_create(1, &service.scheduler, &error), ATTN_OK);
+    ck_assert_int_eq(attn_scheduler_create(1, 0, &service.scheduler, &error), ATTN_OK);
     snprintf(service.machine.model, sizeof service.machine.model, "A \"CPU\"");
 }
 
