@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blas kernel on one thread in CPU time, as a share of a serial sgemm of 1536^3 in the same
+ * A kernel on one thread in CPU time, as a share of a serial sgemm of 1536^3 in the same
  * rounds: what a change of the kernel or of its tiles brings, on a machine that others use too,
  * where elapsed time says nothing. Useful FLOPs, as in bench/kernels.c; two heads.
  *
  *   make bench BENCH=tiles: the blas kernel in CPU time, a few seconds
- *   build/release/bench/tiles [n [D [rounds [rows keys]...]]]    rows keys: tiles to try
+ *   build/release/bench/tiles [n [D [rounds [kernel [rows keys]...]]]]    rows keys: blas's tiles
  */
 #include "bench/bare_call.h"
 #include "bench/yardstick.h"
@@ -21,6 +21,7 @@ enum { HEADS = 2, SIDE = 1536, ROUNDS = 9, TILES_MAX = 16, MASKS = 2 };
 
 /* Square factors and product, and the operands of the call. */
 struct numbers {
+    const char *kernel;
     float *square[3], *operand[3];
 };
 
@@ -96,7 +97,7 @@ static double time_call(const struct numbers *numbers, size_t n, size_t D, size_
     request.q = attn_tensor_view(numbers->operand[0], ATTN_FLOAT32, 4, shape);
     request.k = attn_tensor_view(numbers->operand[1], ATTN_FLOAT32, 4, shape);
     request.v = attn_tensor_view(numbers->operand[2], ATTN_FLOAT32, 4, shape);
-    request.kernel = "blas";
+    request.kernel = numbers->kernel;
     request.mask = (struct attn_mask){&causal, masks};
     if (attn_call_init(&call, &request, &error) != ATTN_OK ||
         attn_plan_make(&call, &limits, &plan, &result, &error) != ATTN_OK)
@@ -132,12 +133,12 @@ int main(int argc, char **argv) {
     const size_t D = number(argc, argv, 2, 64);
     const size_t rounds = number(argc, argv, 3, ROUNDS);
     size_t count = 1;
-    struct numbers numbers;
+    struct numbers numbers = {.kernel = argc > 4 ? argv[4] : "blas"};
     char machine[256];
     if (rounds > YARDSTICK_ROUNDS_MAX)
         fail("too many rounds");
     attn_start();
-    for (int at = 4; at + 1 < argc && count < TILES_MAX; at += 2)
+    for (int at = 5; at + 1 < argc && count < TILES_MAX; at += 2)
         trials[count++].grid =
             (struct attn_grid){number(argc, argv, at, 1), number(argc, argv, at + 1, 1)};
     for (size_t operand = 0; operand < 3; operand++) {
@@ -151,8 +152,8 @@ int main(int argc, char **argv) {
                 trials[t].share[masks][round] =
                     time_call(&numbers, n, D, masks, trials[t].grid) / yard;
     }
-    printf("%s; one, in CPU time; H=%d n=%zu D=%zu\n", yardstick_machine(machine, sizeof machine),
-           HEADS, n, D);
+    printf("%s; one, in CPU time; %s, H=%d n=%zu D=%zu\n",
+           yardstick_machine(machine, sizeof machine), numbers.kernel, HEADS, n, D);
     for (size_t t = 0; t < count; t++)
         report(&trials[t], rounds);
     for (size_t operand = 0; operand < 3; operand++) {

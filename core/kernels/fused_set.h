@@ -30,7 +30,6 @@ enum {
 
 typedef float vector __attribute__((vector_size(FUSED_BYTES)));
 typedef float quad __attribute__((vector_size(16)));
-typedef int32_t quad_index __attribute__((vector_size(16)));
 
 FUSED_INLINE vector load(const float *from) {
     vector loaded;
@@ -136,13 +135,13 @@ FUSED_INLINE void transpose_quad(const float *const rows[4], size_t d, float *ou
         memcpy(&x[r], rows[r] + d, sizeof x[r]);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-        y[half] = __builtin_shuffle(x[half], x[half + 2], (quad_index){0, 4, 1, 5});
-        y[half + 2] = __builtin_shuffle(x[half], x[half + 2], (quad_index){2, 6, 3, 7});
+        y[half] = __builtin_shufflevector(x[half], x[half + 2], 0, 4, 1, 5);
+        y[half + 2] = __builtin_shufflevector(x[half], x[half + 2], 2, 6, 3, 7);
     }
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-        const quad low = __builtin_shuffle(y[2 * half], y[2 * half + 1], (quad_index){0, 4, 1, 5});
-        const quad high = __builtin_shuffle(y[2 * half], y[2 * half + 1], (quad_index){2, 6, 3, 7});
+        const quad low = __builtin_shufflevector(y[2 * half], y[2 * half + 1], 0, 4, 1, 5);
+        const quad high = __builtin_shufflevector(y[2 * half], y[2 * half + 1], 2, 6, 3, 7);
         memcpy(out + (d + 2 * (size_t)half) * step, &low, sizeof low);
         memcpy(out + (d + 2 * (size_t)half + 1) * step, &high, sizeof high);
     }

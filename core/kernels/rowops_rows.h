@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row functions for one real type; included by rowops_set.h with REAL, VECTOR, MASK, SUFFIX and
- * REAL_MAX. The last, incomplete vector is filled with an element that changes nothing.
+ * The row functions for one real type; included by rowops_set.h with REAL, VECTOR, MASK, MASK_LANE,
+ * SUFFIX and REAL_MAX. The last, incomplete vector is filled with an element that changes nothing.
  */
 #define F(name) ROWOPS_PASTE(name, SUFFIX)
 enum { F(LANES) = sizeof(VECTOR) / sizeof(REAL) };
@@ -151,14 +151,26 @@ static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n, REAL too_low)
     }
 }
 
+/* Lane n is all ones where bit n is set, n < LANES. */
+static inline MASK F(spread)(uint64_t bits) {
+    MASK bit;
+    for (size_t lane = 0; lane < F(LANES); lane++)
+        bit[lane] = 1 << lane;
+    return (((MASK){0} + (MASK_LANE)bits) & bit) != 0;
+}
+
 static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
-    for (size_t at = 0; at < n; at += 64) {
-        const uint64_t word = bits[at / 64];
-        const size_t rest = n - at < 64 ? n - at : 64;
-        if (word == (rest == 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1))
+    const VECTOR hidden = (VECTOR){0} - (REAL)INFINITY;
+    for (size_t at = 0; at < n; at += F(LANES)) {
+        const size_t rest = n - at < F(LANES) ? n - at : F(LANES);
+        const uint64_t all = ((uint64_t)1 << rest) - 1;
+        const uint64_t shown = bits[at / 64] >> at % 64 & all;
+        if (shown == all)
             continue;
-        for (size_t bit = 0; bit < rest; bit++)
-            row[at + bit] = word >> bit & 1 ? row[at + bit] : -(REAL)INFINITY;
+        const VECTOR old = F(load_part)(row + at, rest, 0);
+        const MASK keep = F(spread)(shown);
+        const VECTOR kept = (VECTOR)(((MASK)old & keep) | ((MASK)hidden & ~keep));
+        memcpy(row + at, &kept, rest * sizeof(REAL));
     }
 }
 
@@ -197,5 +209,6 @@ static bool F(row_all_finite)(const REAL *row, size_t n) {
 #undef REAL
 #undef VECTOR
 #undef MASK
+#undef MASK_LANE
 #undef SUFFIX
 #undef REAL_MAX

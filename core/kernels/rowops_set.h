@@ -176,6 +176,7 @@ static inline double_vector tanh_double(double_vector x) {
 #define REAL float
 #define VECTOR float_vector
 #define MASK int32_vector
+#define MASK_LANE int32_t
 #define SUFFIX _float
 #define REAL_MAX FLT_MAX
 #include "core/kernels/rowops_rows.h"
@@ -183,6 +184,7 @@ static inline double_vector tanh_double(double_vector x) {
 #define REAL double
 #define VECTOR double_vector
 #define MASK int64_vector
+#define MASK_LANE int64_t
 #define SUFFIX _double
 #define REAL_MAX DBL_MAX
 #include "core/kernels/rowops_rows.h"
