@@ -7,6 +7,7 @@ Where both sides add the same numbers in the same order they have the same bits.
 """
 import numpy as np
 import pytest
+from support.cases import to_dtype, widen
 from support.oracle_rope import rotate
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -312,3 +313,24 @@ def test_weights_per_head_are_heads_of_their_own(call):
         same_head = (y[:, h:h + 1] for y in whole)
         for x, y in zip(same_head, alone, strict=True):
             np.testing.assert_allclose(x, y, rtol=0, atol=1e-6)
+
+
+# Every kind of float16 beside ordinary numbers: both denormals' ends, the largest, both infinities,
+# NaN. They stand in values, one column each, so that the others stay as they are.
+SPECIAL = (6e-8, -6.1e-5, 65504.0, np.inf, -np.inf, np.nan, -0.0)
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_the_numbers_that_they_are(client, kernels, queries, dtype):
+    rng = np.random.default_rng(30)
+    q, k, v = (rng.standard_normal((1, 1, T, 19)) for T in (queries, 21, 21))
+    for column, value in enumerate(SPECIAL):
+        v[0, 0, 3 + column, column] = value
+    halves = [to_dtype(x, dtype) for x in (q, k, v)]
+    floats = [widen(x).astype(np.float32) for x in halves]
+    for kernel in kernels:
+        options = {"kernel": kernel, "output_dtype": "float32"}
+        left, right = (client.attention(*x, options)["output"] for x in (halves, floats))
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+        assert (~np.isfinite(left)).all((0, 1, 2)).tolist() == [3 <= c <= 5 for c in range(19)]

@@ -85,9 +85,6 @@ FAULTS = [
      "0/0: the NaN that libraries had for years"),
     ("an empty row's map divides by 0", TILES, "l == 0 ? 0 : 1 / l", "1 / l",
      "the output has its own guard"),
-    ("hidden tiles of a map of scores are 0", EXECUTOR,
-     "block->stage == ATTN_STAGE_WEIGHTS ? 0.0 : -INFINITY;\n    const size_t n",
-     "0.0;\n    const size_t n", "right for weights"),
     ("hidden pieces of a map of weights are -inf", TILES,
      "block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;", "-(REAL)INFINITY;",
      "right for scores"),
@@ -117,11 +114,6 @@ FAULTS = [
      "reshaped without transposing"),
     ("any number of key heads", SHAPES, "k->H == 0 ? q->H != 0 : q->H % k->H != 0",
      "k->H == 0 && q->H != 0", "7 heads share 2"),
-    ("every map is of the group's first head", EXECUTOR,
-     "store_map_tile(run, map, block, slot, h - first)",
-     "store_map_tile(run, map, block, slot, 0)", "right without groups"),
-    ("a part of a map begins at its tile", EXECUTOR,
-     "* block->keys + first - block->key;", "* block->keys;", "right for parts from key 0 on"),
 
     # bias and ALiBi
     ("bias of -inf is added", ROWS, "bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : score",

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 
 import faults_arithmetic
 import faults_fused
+import faults_maps
 import faults_masks
 import faults_scores
 
@@ -42,7 +43,7 @@ class Fault:
 
 
 def table():
-    tables = (faults_arithmetic, faults_masks, faults_fused, faults_scores)
+    tables = (faults_arithmetic, faults_masks, faults_fused, faults_maps, faults_scores)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}
@@ -65,7 +66,7 @@ class Copy:
     """A scratch copy of the project with its own build."""
 
     def __init__(self, folder):
-        self.folder, self.seconds = folder, {}
+        self.folder, self.seconds, self.finders = folder, {}, {}
         self.copy_sources()
 
     def copy_sources(self):
@@ -105,20 +106,25 @@ class Copy:
         code, output = self.run("make", "-s", "-j1", "WERROR=", *targets)
         assert code == 0, f"does not compile:\n{output[-3000:]}"
 
-    def unit_tests(self):
-        """The core's, the quickest first once their times are known."""
-        names = [path.stem for path in (ROOT / "tests/unit/core").glob("test_*.c")]
-        return sorted(names, key=lambda name: (self.seconds.get(name, 0), name))
+    def unit_tests(self, file):
+        """The core's: first those that have found a fault in the file, then the quickest, once
+        their times are known."""
+        names = [path.stem for path in (self.folder / "tests/unit/core").glob("test_*.c")]
+        finders, seconds = self.finders.get(file, ()), self.seconds
+        return sorted(names, key=lambda name: (name not in finders, seconds.get(name, 0), name))
 
-    def failing_test(self):
-        """The name of a test that fails, or None."""
-        names = self.unit_tests()
-        self.build(*(f"build/release/tests/core/{name}" for name in names))
-        for name in names:
+    def failing_test(self, file=None):
+        """The name of a test that fails, or None. Each is linked just before it runs."""
+        for name in self.unit_tests(file):
+            self.build(f"build/release/tests/core/{name}")
             started = time.monotonic()
             if self.run(f"build/release/tests/core/{name}")[0] != 0:
+                self.finders.setdefault(file, set()).add(name)
                 return name
             self.seconds[name] = time.monotonic() - started
+        return self.failing_http_test()
+
+    def failing_http_test(self):
         self.build("build/attentiond")
         code, output = self.run(
             str(ROOT / "build/venv/bin/python"), "-m", "pytest", "-x", "-q", "-p",
@@ -132,7 +138,7 @@ class Copy:
         clean = path.read_text()
         path.write_text(clean.replace(fault.old, fault.new))
         try:
-            return self.failing_test(), time.monotonic() - started
+            return self.failing_test(fault.file), time.monotonic() - started
         finally:
             path.write_text(clean)
 
