@@ -68,6 +68,11 @@ static inline size_t attn_call_group(const struct attn_call *call) {
     return call->Hkv == 0 ? 0 : call->Hq / call->Hkv;
 }
 
+/* True when statistics or sums over rows come back. */
+static inline bool attn_call_has_stats(const struct attn_call *call) {
+    return call->returns & (ATTN_RETURN_STATS | ATTN_RETURN_COL_SUMS);
+}
+
 /* Heads that a map of the answer has: their mean or maximum is one, of none there is none. */
 static inline size_t attn_call_map_planes(const struct attn_call *call) {
     if (call->map_over_heads == ATTN_HEADS_EACH)

@@ -221,7 +221,8 @@ static void run_task(struct running *run, struct attn_map_order *order) {
                                      .tile = run->at.tile,
                                      .kernel = run->at.kernel};
     const bool mapped = attn_map_touches(&at);
-    if ((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped)
+    if (((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped) &&
+        run->task.rows > 0)
         attend(run);
     if ((mapped || order != NULL) && !attn_checkpoint_stops(run->task.checkpoint))
         attn_map_run(&at, order);

@@ -29,6 +29,11 @@ size_t attn_map_reducers(const struct attn_call *call,
     add_map(call, ATTN_RESULT_WEIGHTS, ATTN_RESULT_TOP_K_WEIGHTS, call->stage, reducers, &count);
     add_map(call, ATTN_RESULT_SCORES, ATTN_RESULT_TOP_K_SCORES, ATTN_STAGE_MASKED, reducers,
             &count);
+    if (attn_call_has_stats(call))
+        reducers[count++] = (struct attn_reducer){.kind = &attn_map_stats,
+                                                  .name = ATTN_RESULT_STATS,
+                                                  .stage = ATTN_STAGE_WEIGHTS,
+                                                  .stages = attn_map_stats_stages(call)};
     for (size_t n = 0; n < count; n++)
         reducers[n].ops = attn_rowops_best();
     return count;
@@ -206,12 +211,14 @@ static void walk(const struct reduction *reduction, bool late) {
             part.reducers[part.count++] = reduction->reducers[n];
             walk.stages |= reduction->reducers[n].stages;
         }
-    walk.begin = at->call->map_col;
-    walk.end = at->call->map_col + at->call->map_cols;
+    /* Statistics are of all keys. */
+    const bool all = late && attn_call_has_stats(at->call);
+    walk.begin = all ? 0 : at->call->map_col;
+    walk.end = all ? at->call->Tk : at->call->map_col + at->call->map_cols;
     if (part.count == 0)
         return;
     open(&part);
-    if (walk.begin == walk.end)
+    if (walk.begin == walk.end || at->task->rows == 0)
         return;
     if (at->plan->kernel->walk == NULL || !at->plan->kernel->walk(at->task, at->kernel, &walk)) {
         open(&part);

@@ -37,7 +37,8 @@ struct attn_reducer_kind {
     void (*commit)(const struct attn_reducer *reducer);
 };
 
-extern const struct attn_reducer_kind attn_map_full, attn_map_pool, attn_map_top;
+extern const struct attn_reducer_kind attn_map_full, attn_map_pool, attn_map_top, attn_map_stats;
+unsigned attn_map_stats_stages(const struct attn_call *call);
 
 /* The reducers of a call: one per map that comes back, and one for statistics. */
 size_t attn_map_reducers(const struct attn_call *call,

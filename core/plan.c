@@ -85,6 +85,8 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
                                "per key/value head, or narrower ones.",
                                attn_call_group(call), WORKSPACE_LIMIT);
     plan->row_tiles = call->Tq / plan->grid.row_tile + (call->Tq % plan->grid.row_tile != 0);
+    if (attn_call_has_stats(call)) /* no rows have statistics too */
+        plan->row_tiles = attn_max_size(plan->row_tiles, 1);
     plan->tasks = call->Hq == 0 ? 0 : call->B * call->Hkv * plan->row_tiles;
     if (call->rope.dims > 0 && plan->tasks > 0)
         plan->rotation_bytes = attn_rotation_bytes(call, attn_kernel_real_size(plan->kernel, call));

@@ -31,7 +31,8 @@ struct attn_plan {
     size_t result_bytes;    /* all wanted tensors */
     double scores_total;    /* B * Hq * Tq * Tk */
     double scores_planned;  /* of them in tiles that are not known to be empty */
-    double flops;           /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map */
+    double flops; /* 2 * (D + Dv) * scores_planned, and 2 * D more per score of a map or of
+                     statistics */
     /* flops, 16 for each score's softmax, 50 for each nanosecond that evaluating the mask may take,
        the turning of rotary positions, and 16 for each term of an additive score: what limits and
        scheduling go by */

@@ -120,13 +120,13 @@ static void survey_mask(const struct attn_call *call, struct attn_plan *plan, do
     *time = survey.nanoseconds * batches * (by_head ? 1.0 : (double)call->Hkv);
 }
 
-/* The part of all scores that the maps hold, each for itself. */
+/* The part of all scores that the maps hold, each for itself, and statistics. */
 static double mapped_share(const struct attn_call *call) {
     const unsigned both = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
     const double maps = (call->returns & both) == both ? 2 : (call->returns & both) != 0;
-    return maps * ((double)call->map_head_count / (double)call->Hq) *
-           ((double)call->map_rows / (double)call->Tq) *
-           ((double)call->map_cols / (double)call->Tk);
+    return attn_call_has_stats(call) + maps * ((double)call->map_head_count / (double)call->Hq) *
+                                           ((double)call->map_rows / (double)call->Tq) *
+                                           ((double)call->map_cols / (double)call->Tk);
 }
 
 /* Tables, and the rows that are turned: every query once, every key at most once per task. */
@@ -173,7 +173,10 @@ void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
     if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
         plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
                        (double)call->map_rows * (double)call->map_cols;
-    plan->work = plan->flops + SOFTMAX_WORK * plan->scores_planned +
+    if (attn_call_has_stats(call))
+        plan->flops += 2.0 * (double)call->D * plan->scores_planned;
+    plan->work = plan->flops +
+                 SOFTMAX_WORK * plan->scores_planned * (attn_call_has_stats(call) ? 3 : 1) +
                  WORK_PER_NANOSECOND * (mask_time + fixed_time(call, plan)) +
                  rotation_work(call, plan) + additive_work(call, plan);
 }

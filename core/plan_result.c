@@ -43,6 +43,9 @@ static bool is_wanted(const struct attn_call *call, enum attn_result_name name) 
         [ATTN_RESULT_TOP_K_WEIGHTS] = weights && !whole,
         [ATTN_RESULT_TOP_K_SCORES] = scores && !whole,
         [ATTN_RESULT_TOP_K_INDICES] = (weights || scores) && !whole,
+        [ATTN_RESULT_COL_SUMS] = call->returns & ATTN_RETURN_COL_SUMS,
+        [ATTN_RESULT_COL_MEANS] = call->returns & ATTN_RETURN_COL_SUMS,
+        [ATTN_RESULT_STATS] = call->returns & ATTN_RETURN_STATS,
     };
     return wanted[name];
 }
@@ -61,6 +64,13 @@ static void shape_result(const struct attn_call *call, struct attn_result *resul
         push(&tensors[top], call->top_k);
     }
     tensors[ATTN_RESULT_TOP_K_INDICES].dtype = ATTN_INT32;
+    for (size_t keys = ATTN_RESULT_COL_SUMS; keys <= ATTN_RESULT_COL_MEANS; keys++) {
+        shape_leading(call, call->Hq, &tensors[keys]);
+        push(&tensors[keys], call->Tk);
+    }
+    push(&tensors[ATTN_RESULT_STATS], ATTN_STATS);
+    shape_leading(call, call->Hq, &tensors[ATTN_RESULT_STATS]);
+    tensors[ATTN_RESULT_STATS].dtype = ATTN_FLOAT64;
     shape_leading(call, call->Hq, &tensors[ATTN_RESULT_LSE]);
     push(&tensors[ATTN_RESULT_LSE], call->Tq);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)

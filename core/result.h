@@ -21,7 +21,31 @@ enum attn_result_name {
     ATTN_RESULT_TOP_K_WEIGHTS,
     ATTN_RESULT_TOP_K_SCORES,
     ATTN_RESULT_TOP_K_INDICES,
+    ATTN_RESULT_COL_SUMS,
+    ATTN_RESULT_COL_MEANS,
+    ATTN_RESULT_STATS, /* [ATTN_STATS,B,Hq] for the codecs: no tensor on the wire */
     ATTN_RESULT_COUNT
+};
+
+/* The numbers per head that `stats` holds, in the order of the wire. */
+enum attn_stat {
+    ATTN_STAT_ROWS,
+    ATTN_STAT_EMPTY_ROWS,
+    ATTN_STAT_ENTROPY,
+    ATTN_STAT_NORMALIZED_ENTROPY,
+    ATTN_STAT_CONFIDENCE,
+    ATTN_STAT_SATURATED_SHARE,
+    ATTN_STAT_GRADIENT_HEALTH,
+    ATTN_STAT_JACOBIAN_NORM,
+    ATTN_STAT_MEAN_DISTANCE,
+    ATTN_STAT_UNASSIGNED_MASS,
+    ATTN_STAT_FIRST_KEY_SHARE,
+    ATTN_STAT_TOP_KEY,
+    ATTN_STAT_TOP_KEY_SHARE,
+    ATTN_STAT_LARGEST_SCORE,
+    ATTN_STAT_MEAN_SCORE,
+    ATTN_STAT_SCORE_VARIANCE,
+    ATTN_STATS
 };
 
 /* One tensor of the answer, dense in the axes order of `shape` (q's own layout for the output). */
@@ -44,5 +68,6 @@ struct attn_result {
 
 /* "output", "weights", "scores", "lse" and so on: the names on the wire. */
 const char *attn_result_tensor_name(enum attn_result_name name);
+const char *attn_stat_name(enum attn_stat stat);
 
 #endif

@@ -11,6 +11,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What statistics need of a row of weights and its masked scores; sums but for the largest weight.
+ */
+enum attn_moment {
+    ATTN_MOMENT_SUM,      /* p */
+    ATTN_MOMENT_SQUARE,   /* p^2 */
+    ATTN_MOMENT_CUBE,     /* p^3 */
+    ATTN_MOMENT_SCORE,    /* p (s - m) */
+    ATTN_MOMENT_DISTANCE, /* p |i - j| */
+    ATTN_MOMENT_LARGEST,
+    ATTN_MOMENT_SEEN, /* scores other than -inf */
+    ATTN_MOMENTS
+};
+
+/* And of scores: how many, their mean, squares around it, and the largest magnitude. */
+enum attn_spread {
+    ATTN_SPREAD_COUNT,
+    ATTN_SPREAD_MEAN,
+    ATTN_SPREAD_SQUARES,
+    ATTN_SPREAD_LARGEST,
+    ATTN_SPREADS
+};
+
 #define ATTN_ROWOPS_MEMBERS(REAL)                                                               \
     /* The largest element and `floor`; NaN elements are passed over. */                        \
     REAL (*max)(const REAL *row, size_t n, REAL floor);                                         \
@@ -43,7 +65,14 @@
     void (*rows_largest)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out);   \
     void (*rows_sum)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out);       \
     /* The first element from `from` on that is above `bound`, or NaN; n when there is none. */ \
-    size_t (*find_above)(const REAL *row, size_t from, size_t n, REAL bound);
+    size_t (*find_above)(const REAL *row, size_t from, size_t n, REAL bound);                   \
+    /* For statistics. Scores other than -inf in each column of rows. */                        \
+    void (*rows_seen)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out);      \
+    /* Of weights p and scores s, the row's maximum m, and key j at distance |from - j|. */     \
+    void (*moments)(const REAL *p, const REAL *s, size_t n, REAL m, REAL from,                  \
+                    double moments[ATTN_MOMENTS]);                                              \
+    /* Of x where s is not -inf. */                                                             \
+    void (*spread)(const REAL *x, const REAL *s, size_t n, double spread[ATTN_SPREADS]);
 
 struct attn_rowops_float {
     ATTN_ROWOPS_MEMBERS(float)

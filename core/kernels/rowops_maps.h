@@ -83,3 +83,82 @@ static size_t F(row_find_above)(const REAL *row, size_t from, size_t n, REAL bou
         at++;
     return at;
 }
+
+static inline VECTOR F(load_some)(const REAL *from, size_t n, REAL fill) {
+    return n == F(LANES) ? F(load)(from) : F(load_part)(from, n, fill);
+}
+
+static void F(rows_seen)(const REAL *rows, size_t stride, size_t count, size_t n, REAL *out) {
+    for (size_t at = 0; at < n; at += F(LANES)) {
+        const size_t rest = n - at < F(LANES) ? n - at : F(LANES);
+        MASK seen = {0};
+        for (size_t r = 0; r < count; r++)
+            seen -= F(load_some)(rows + r * stride + at, rest, 0) != -(REAL)INFINITY;
+        const VECTOR counted = __builtin_convertvector(seen, VECTOR);
+        memcpy(out + at, &counted, rest * sizeof(REAL));
+    }
+}
+
+static inline VECTOR F(magnitude_of)(VECTOR x) {
+    return F(larger_or_nan)(x, -x);
+}
+
+static void F(row_moments)(const REAL *p, const REAL *s, size_t n, REAL m, REAL from,
+                           double moments[ATTN_MOMENTS]) {
+    VECTOR sum[ATTN_MOMENTS] = {{0}};
+    MASK seen = {0};
+    VECTOR key;
+    for (size_t lane = 0; lane < F(LANES); lane++)
+        key[lane] = (REAL)lane;
+    VECTOR away = from - key;
+    for (size_t at = 0; at < n; at += F(LANES), away -= (REAL)F(LANES)) {
+        const size_t rest = n - at < F(LANES) ? n - at : F(LANES);
+        const VECTOR weight = F(load_some)(p + at, rest, 0);
+        const VECTOR score = F(load_some)(s + at, rest, -(REAL)INFINITY);
+        const VECTOR square = weight * weight;
+        /* A weight of 0 counts nothing, and its score may be -inf. */
+        const VECTOR above = (VECTOR)((MASK)(score - m) & (weight != 0));
+        const VECTOR distance = F(magnitude_of)(away);
+        sum[ATTN_MOMENT_SUM] += weight;
+        sum[ATTN_MOMENT_SQUARE] += square;
+        sum[ATTN_MOMENT_CUBE] += square * weight;
+        sum[ATTN_MOMENT_SCORE] += weight * above;
+        sum[ATTN_MOMENT_DISTANCE] += weight * distance;
+        sum[ATTN_MOMENT_LARGEST] = F(larger_or_nan)(weight, sum[ATTN_MOMENT_LARGEST]);
+        seen -= score != -(REAL)INFINITY;
+    }
+    sum[ATTN_MOMENT_SEEN] = __builtin_convertvector(seen, VECTOR);
+    for (size_t n_moment = 0; n_moment < ATTN_MOMENTS; n_moment++)
+        moments[n_moment] = (double)F(sum_of_lanes)(sum[n_moment]);
+    moments[ATTN_MOMENT_LARGEST] =
+        (double)F(row_largest)((const REAL *)&sum[ATTN_MOMENT_LARGEST], F(LANES));
+}
+
+/* Around the mean of the row itself, so that nothing cancels. */
+static void F(row_spread)(const REAL *x, const REAL *s, size_t n, double spread[ATTN_SPREADS]) {
+    VECTOR sum = {0}, largest = {0}, off = {0}, square = {0};
+    MASK seen = {0};
+    for (size_t at = 0; at < n; at += F(LANES)) {
+        const size_t rest = n - at < F(LANES) ? n - at : F(LANES);
+        const MASK here = F(load_some)(s + at, rest, -(REAL)INFINITY) != -(REAL)INFINITY;
+        const VECTOR value = (VECTOR)((MASK)F(load_some)(x + at, rest, 0) & here);
+        sum += value;
+        largest = F(larger_or_nan)(F(magnitude_of)(value), largest);
+        seen -= here;
+    }
+    const double count = (double)F(sum_of_lanes)(__builtin_convertvector(seen, VECTOR));
+    const REAL middle = count > 0 ? (REAL)((double)F(sum_of_lanes)(sum) / count) : 0;
+    for (size_t at = 0; at < n; at += F(LANES)) {
+        const size_t rest = n - at < F(LANES) ? n - at : F(LANES);
+        const MASK here = F(load_some)(s + at, rest, -(REAL)INFINITY) != -(REAL)INFINITY;
+        const VECTOR value = (VECTOR)((MASK)(F(load_some)(x + at, rest, 0) - middle) & here);
+        off += value;
+        square += value * value;
+    }
+    const double rest = (double)F(sum_of_lanes)(off);
+    spread[ATTN_SPREAD_COUNT] = count;
+    spread[ATTN_SPREAD_MEAN] = count > 0 ? (double)middle + rest / count : 0;
+    spread[ATTN_SPREAD_SQUARES] =
+        count > 0 ? (double)F(sum_of_lanes)(square) - rest * rest / count : 0;
+    spread[ATTN_SPREAD_LARGEST] = (double)F(row_largest)((const REAL *)&largest, F(LANES));
+}

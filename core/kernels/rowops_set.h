@@ -199,9 +199,11 @@ const struct attn_rowops ROWOPS_PASTE(attn_rowops_, ROWOPS_NAME) = {
     .f = {row_max_float, row_magnitude_float, row_exp_sum_float, row_softcap_float, row_scale_float,
           row_tanh_sum_float, row_add_bias_float, row_hide_float, row_rotate_float,
           row_all_within_float, row_all_finite_float, row_largest_float, row_sum_float,
-          rows_largest_float, rows_sum_float, row_find_above_float},
+          rows_largest_float, rows_sum_float, row_find_above_float, rows_seen_float,
+          row_moments_float, row_spread_float},
     .d = {row_max_double, row_magnitude_double, row_exp_sum_double, row_softcap_double,
           row_scale_double, row_tanh_sum_double, row_add_bias_double, row_hide_double,
           row_rotate_double, row_all_within_double, row_all_finite_double, row_largest_double,
-          row_sum_double, rows_largest_double, rows_sum_double, row_find_above_double},
+          row_sum_double, rows_largest_double, rows_sum_double, row_find_above_double,
+          rows_seen_double, row_moments_double, row_spread_double},
 };

@@ -128,10 +128,12 @@ static void wish(struct run *run, size_t which) {
         map->over_heads = ATTN_HEADS_MEAN;
     map->top_k_given = which == 2;
     map->top_k = 9;
+    if (which == 4)
+        run->request.returns = ATTN_RETURN_STATS | ATTN_RETURN_COL_SUMS;
 }
 
 START_TEST(threads_give_the_same_bits) {
-    for (size_t which = 0; which < 4; which++) {
+    for (size_t which = 0; which < 5; which++) {
         struct run one, many;
         if (!open_run(&one, (size_t)_i, ATTN_FLOAT32))
             return;
@@ -192,6 +194,15 @@ START_TEST(who_waits_sees_that_the_call_is_off) {
 }
 END_TEST
 
+START_TEST(tensors_have_the_names_of_the_wire) {
+    static const char *const names[] = {
+        "output",       "weights",       "scores",   "lse",       "top_k_weights",
+        "top_k_scores", "top_k_indices", "col_sums", "col_means", "stats"};
+    for (unsigned n = 0; n < ATTN_RESULT_COUNT; n++)
+        ck_assert_str_eq(attn_result_tensor_name((enum attn_result_name)n), names[n]);
+}
+END_TEST
+
 /* A pool's memory is that of its bins and of some tiles, whatever is pooled. */
 START_TEST(memory_does_not_grow_with_the_map) {
     size_t bytes[2];
@@ -228,6 +239,7 @@ static Suite *suite(void) {
     tcase_add_loop_test(reductions, bins_hold_what_the_map_holds, 0, kernels);
     tcase_add_loop_test(reductions, threads_give_the_same_bits, 0, kernels);
     tcase_add_loop_test(reductions, who_waits_sees_that_the_call_is_off, 0, kernels);
+    tcase_add_test(reductions, tensors_have_the_names_of_the_wire);
     tcase_add_test(reductions, memory_does_not_grow_with_the_map);
     suite_add_tcase(suite, reductions);
     return suite;

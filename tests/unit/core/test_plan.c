@@ -132,14 +132,6 @@ START_TEST(maps_are_float32_unless_all_is_double) {
 }
 END_TEST
 
-START_TEST(tensors_have_the_names_of_the_wire) {
-    static const char *const names[] = {"output",        "weights",      "scores",       "lse",
-                                        "top_k_weights", "top_k_scores", "top_k_indices"};
-    for (unsigned n = 0; n < ATTN_RESULT_COUNT; n++)
-        ck_assert_str_eq(attn_result_tensor_name((enum attn_result_name)n), names[n]);
-}
-END_TEST
-
 /* Output [1,2,5,3] and map [1,2,5,7] of float32. */
 START_TEST(the_answers_size_is_limited) {
     struct attn_request request = request_sized(1, 2, 1, 5, 7, 4, 3);
@@ -373,7 +365,6 @@ static Suite *plan_suite(void) {
     tcase_add_test(answer, a_map_is_as_large_as_its_selection);
     tcase_add_test(answer, only_what_was_asked_for_is_wanted);
     tcase_add_test(answer, maps_are_float32_unless_all_is_double);
-    tcase_add_test(answer, tensors_have_the_names_of_the_wire);
     suite_add_tcase(suite, answer);
     TCase *limits = tcase_create("limits");
     tcase_add_test(limits, the_answers_size_is_limited);
