@@ -4,6 +4,7 @@
 #define SERVER_CODEC_JSON_H
 
 #include "server/codec.h"
+#include "server/json_text.h"
 
 extern const struct codec CODEC_JSON;
 
@@ -17,5 +18,9 @@ enum attn_status json_answer_finish(const struct codec_report *report,
                                     const struct codec_request *request,
                                     const struct attn_result *result, struct codec_answer *answer,
                                     struct attn_error *error);
+
+/* Statistics as an object of nested lists, and room for its text: 0 when none are wanted. */
+bool json_stats_room(const struct attn_result *result, size_t *room);
+void json_stats_write(struct json_text *text, const struct attn_result *result);
 
 #endif

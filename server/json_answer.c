@@ -66,6 +66,39 @@ static bool tensor_text_room(const struct attn_result_tensor *tensor, enum codec
            attn_add_size(text, lists, &text) && attn_add_size(text, FRAME_ROOM, room);
 }
 
+/* One statistic of all heads, as a tensor. */
+static struct attn_result_tensor stat_of(const struct attn_result *result, enum attn_stat stat) {
+    const struct attn_result_tensor *const stats = &result->tensors[ATTN_RESULT_STATS];
+    struct attn_result_tensor one = *stats;
+    one.rank--;
+    memmove(one.shape, stats->shape + 1, (size_t)one.rank * sizeof *one.shape);
+    one.bytes = stats->bytes / ATTN_STATS;
+    if (stats->data != NULL)
+        one.data = (char *)stats->data + (size_t)stat * one.bytes;
+    return one;
+}
+
+bool json_stats_room(const struct attn_result *result, size_t *room) {
+    *room = 0;
+    if (!result->tensors[ATTN_RESULT_STATS].wanted)
+        return true;
+    for (int stat = 0; stat < ATTN_STATS; stat++) {
+        const struct attn_result_tensor one = stat_of(result, (enum attn_stat)stat);
+        size_t text;
+        if (!tensor_text_room(&one, CODEC_NESTED, &text) || !attn_add_size(*room, text, room))
+            return false;
+    }
+    return true;
+}
+
+/* Room for a wanted result's text. */
+static bool text_room(const struct codec_request *request, const struct attn_result *result,
+                      int name, size_t *room) {
+    if (name == ATTN_RESULT_STATS)
+        return json_stats_room(result, room);
+    return tensor_text_room(&result->tensors[name], request->encoding, room);
+}
+
 /* Bytes of the float scratch and of the text; either may be NULL. */
 static bool reckon(const struct codec_request *request, const struct attn_result *result,
                    size_t *scratch, size_t *text) {
@@ -77,8 +110,7 @@ static bool reckon(const struct codec_request *request, const struct attn_result
         if (!tensor->wanted)
             continue;
         if (!attn_round_up_size(tensor->bytes, ALIGNMENT, &bytes) ||
-            !attn_add_size(*scratch, bytes, scratch) ||
-            !tensor_text_room(tensor, request->encoding, &room) ||
+            !attn_add_size(*scratch, bytes, scratch) || !text_room(request, result, i, &room) ||
             !attn_add_size(*text, room, text))
             return false;
     }
@@ -190,6 +222,17 @@ static void write_flat(struct json_text *text, const struct attn_result_tensor *
     json_text_literal(text, "\"}");
 }
 
+void json_stats_write(struct json_text *text, const struct attn_result *result) {
+    for (int stat = 0; stat < ATTN_STATS; stat++) {
+        const struct attn_result_tensor one = stat_of(result, (enum attn_stat)stat);
+        json_text_literal(text, stat == 0 ? "{\"" : ",\"");
+        json_text_literal(text, attn_stat_name((enum attn_stat)stat));
+        json_text_literal(text, "\":");
+        write_nested(text, &one);
+    }
+    json_text_literal(text, "}");
+}
+
 enum attn_status json_answer_finish(const struct codec_report *report,
                                     const struct codec_request *request,
                                     const struct attn_result *result, struct codec_answer *answer,
@@ -204,7 +247,9 @@ enum attn_status json_answer_finish(const struct codec_report *report,
         json_text_literal(&text, "\"");
         json_text_literal(&text, attn_result_tensor_name((enum attn_result_name)i));
         json_text_literal(&text, "\":");
-        if (request->encoding == CODEC_NESTED)
+        if (i == ATTN_RESULT_STATS)
+            json_stats_write(&text, result);
+        else if (request->encoding == CODEC_NESTED)
             write_nested(&text, tensor);
         else
             write_flat(&text, tensor, request->encoding);

@@ -11,36 +11,27 @@ enum { MEMBERS_MAX = 6 };
 
 struct return_word {
     const char *name;
-    unsigned bit; /* 0: part of the contract, but not of this version */
+    unsigned bit;
 };
 
 static const struct return_word RETURNS[] = {
-    {"output", ATTN_RETURN_OUTPUT},
-    {"weights", ATTN_RETURN_WEIGHTS},
-    {"scores", ATTN_RETURN_SCORES},
-    {"lse", ATTN_RETURN_LSE},
-    {"stats", 0},
-    {"col_sums", 0},
+    {"output", ATTN_RETURN_OUTPUT}, {"weights", ATTN_RETURN_WEIGHTS},
+    {"scores", ATTN_RETURN_SCORES}, {"lse", ATTN_RETURN_LSE},
+    {"stats", ATTN_RETURN_STATS},   {"col_sums", ATTN_RETURN_COL_SUMS},
 };
 
 static enum attn_status take_return(struct options *options, struct json_value word,
                                     const char *pointer) {
     char came[JSON_DESCRIPTION_ROOM];
     const char *const name = json_string_value(word.node);
-    for (size_t i = 0; name != NULL && i < COUNT(RETURNS); i++) {
-        if (strcmp(RETURNS[i].name, name) != 0)
-            continue;
-        if (RETURNS[i].bit == 0)
-            return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
-                             "\"%s\" is not available in this version; output, weights, scores "
-                             "and lse are.",
-                             name);
-        options->request->attention.returns |= RETURNS[i].bit;
-        return ATTN_OK;
-    }
+    for (size_t i = 0; name != NULL && i < COUNT(RETURNS); i++)
+        if (strcmp(RETURNS[i].name, name) == 0) {
+            options->request->attention.returns |= RETURNS[i].bit;
+            return ATTN_OK;
+        }
     return attn_fail(options->reader.error, name == NULL ? ATTN_BAD_TYPE : ATTN_BAD_VALUE, pointer,
-                     "Expected any of \"output\", \"weights\", \"scores\" and \"lse\", but %s "
-                     "came.",
+                     "Expected any of \"output\", \"weights\", \"scores\", \"lse\", \"stats\" and "
+                     "\"col_sums\", but %s came.",
                      json_value_describe(word, came));
 }
 
@@ -55,8 +46,8 @@ enum attn_status options_apply_return(struct options *options, struct json_value
                          json_value_describe(value, came));
     if (json_array_size(value.node) == 0)
         return attn_fail(options->reader.error, ATTN_BAD_VALUE, pointer,
-                         "The list is empty. Name at least one of output, weights, scores and lse, "
-                         "or leave return out for [\"output\"].");
+                         "The list is empty. Name at least one of output, weights, scores, lse, "
+                         "stats and col_sums, or leave return out for [\"output\"].");
     enum attn_status status = ATTN_OK;
     for (size_t i = 0; status == ATTN_OK && i < json_array_size(value.node); i++)
         status = take_return(options, json_value_item(value, i), pointer);

@@ -144,7 +144,7 @@ def test_every_hand_checked_call_fits_the_schemas(name, client):
 
 
 @pytest.mark.parametrize("wrong", [
-    {"scale": "auto"}, {"return": ["stats"]}, {"weights": {"head": [0]}}, {"mask": "future"},
+    {"scale": "auto"}, {"return": ["statistics"]}, {"weights": {"head": [0]}}, {"mask": "future"},
     {"mask": {"type": "window", "left": 1}}, {"mask": {"all": "causal"}}, {"q": "q"},
     {"q": {"shape": [1, 1]}}, {"softcap": 0}, {"precision": "float16"}, {"num_heads": 0},
     {"is_causal": True}])

@@ -17,7 +17,8 @@ WIRES = ("safetensors", "nested", "flat", "base64")
 JSON_TYPE, SAFETENSORS_TYPE = "application/json", "application/vnd.safetensors"
 PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq",
                      "w")
-RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices")
+RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices",
+           "col_sums", "col_means")
 DTYPE_NAMES = {np.dtype("uint16"): "bfloat16"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -27,11 +28,12 @@ class Answer:
 
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
-        self.tensors, self.meta, self.json = {}, {}, None
+        self.tensors, self.meta, self.stats, self.json = {}, {}, {}, None
         kind = headers.get("Content-Type", "").split(";")[0]
         if kind == SAFETENSORS_TYPE:
             self.tensors, metadata = safetensors.parse(body)
             self.meta = json.loads(metadata.get("meta", "{}"))
+            self._take_stats(json.loads(metadata.get("stats", "{}")))
         elif kind.endswith("json") and body:
             self.json = json.loads(body, parse_constant=refuse, object_pairs_hook=once)
             if status == 200:
@@ -39,10 +41,14 @@ class Answer:
 
     def _take_json(self):
         self.meta = self.json.get("meta", {})
+        self._take_stats(self.json.get("stats", {}))
         dtype = np.float64 if self.meta.get("precision") == "float64" else np.float32
         for name, value in self.json.items():
             if name in RESULTS:
                 self.tensors[name] = decode(value, np.int32 if "indices" in name else dtype)
+
+    def _take_stats(self, stats):
+        self.stats = {name: np.array(words(value), np.float64) for name, value in stats.items()}
 
     def __getitem__(self, name):
         return self.tensors[name]

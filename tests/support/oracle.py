@@ -10,7 +10,7 @@ It trusts its input; refusing bad requests is the daemon's business and is teste
 """
 import numpy as np
 
-from support import oracle_maps
+from support import oracle_maps, oracle_stats
 from support.oracle_mask import Shape, query_offsets, visible
 from support.oracle_rope import rotate_both
 
@@ -162,8 +162,8 @@ def sink_logits(options, Hq, tensor, dtype):
 
 def attention(q, k, v, options=None, tensors=None, dtype=np.float64):
     """A dictionary with output, lse, weights, scores and all five stages under `stages`, in the
-    shapes the service documents. `weights` is the stage that options["weights"] names; it and
-    `scores` are reduced as it says."""
+    shapes the service documents, and `stats`, a dictionary of arrays. `weights` is the stage that
+    options["weights"] names; it and `scores` are reduced as it says."""
     options, tensors = options or {}, tensors or {}
     q_rank = np.ndim(q)
     q = to_native(np.asarray(q), options, True).astype(dtype)
@@ -193,9 +193,12 @@ def attention(q, k, v, options=None, tensors=None, dtype=np.float64):
     with np.errstate(all="ignore"):
         maps = {**oracle_maps.results(chosen["masked"], choice, "masked", "scores"),
                 **oracle_maps.results(chosen[stage], choice, stage, "weights")}
+        stats = oracle_stats.statistics(stages, np.abs(shape.positions() - shape.keys()))
+        maps["col_sums"], maps["col_means"] = oracle_stats.columns(stages)
     return {
         "output": from_native(output, q_rank, options),
         "lse": squeeze(lse, q_rank, options),
+        "stats": {name: squeeze(x, q_rank, options) for name, x in stats.items()},
         **{name: squeeze(whole, q_rank, options) for name, whole in maps.items()},
         "stages": {name: squeeze(whole, q_rank, options) for name, whole in chosen.items()},
     }
