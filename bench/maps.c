@@ -31,6 +31,8 @@ static const struct wish WISHES[] = {
     {"max-pooled to 512 x 512", ATTN_RETURN_WEIGHTS, ATTN_POOL_MAX, true, 0},
     {"mass-pooled to 512 x 512", ATTN_RETURN_WEIGHTS, ATTN_POOL_MASS, true, 0},
     {"the 16 largest of each row", ATTN_RETURN_WEIGHTS, ATTN_POOL_MAX, false, LIST},
+    {"statistics", ATTN_RETURN_STATS, ATTN_POOL_MAX, false, 0},
+    {"what each key receives", ATTN_RETURN_COL_SUMS, ATTN_POOL_MAX, false, 0},
 };
 
 static double cpu_now(void) {
