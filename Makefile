@@ -161,11 +161,14 @@ load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requ
 mutate: ## plant faults in a copy of the core, one at a time, that tests must find (MUTATE=...)
 	@$(PYTHON) tests/mutate/run.py $(MUTATE)
 
-bench: ## build the benchmarks and run them in order, two to six minutes (BENCH='numbers kernels' for some)
+bench: ## measure all and write docs/performance.md, six to ten minutes (BENCH='numbers kernels' only shows these)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
-	+@$(parallel) $(BENCHES) $(DAEMON)
-	@missed=0; for b in $(if $(BENCH),$(BENCH:%=$(BUILD)/bench/%),$(BENCHES)); do \
-		echo "== $$b"; $$b || missed=1; done; exit $$missed
+	+@$(parallel) $(BENCHES) $(BUILD)/bench/peers/own $(DAEMON)
+ifeq ($(BENCH),)
+	@$(or $(wildcard $(PYTHON)),python3) bench/report.py --bench $(BUILD)/bench $(notdir $(BENCHES))
+else
+	@missed=0; for b in $(BENCH:%=$(BUILD)/bench/%); do echo "== $$b"; $$b || missed=1; done; exit $$missed
+endif
 
 # ---- linking ----
 $(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)

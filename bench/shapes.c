@@ -37,12 +37,17 @@ static const struct shape SHAPES[] = {
     {"full-1024-128", 1, 8, 1024, 128, NOTHING, 1.02, NULL},
     {"full-2048-128", 1, 8, 2048, 128, NOTHING, 1.02, NULL},
     {"full-4096-128", 1, 8, 4096, 128, NOTHING, 1.02, NULL},
+    {"full-8192-128", 1, 8, LONG, 128, NOTHING, 1.02, NULL},
     {"causal-512-64", 1, 8, 512, 64, CAUSAL, 0.80, NULL},
     {"causal-1024-64", 1, 8, 1024, 64, CAUSAL, 0.95, NULL},
     {"causal-2048-64", 1, 8, 2048, 64, CAUSAL, 0.95, NULL},
     {"causal-4096-64", 1, 8, 4096, 64, CAUSAL, 0.95, NULL},
+    {"causal-8192-64", 1, 8, LONG, 64, CAUSAL, 0.95, NULL},
+    {"causal-512-128", 1, 8, 512, 128, CAUSAL, 0.80, NULL},
     {"causal-1024-128", 1, 8, 1024, 128, CAUSAL, 0.95, NULL},
     {"causal-2048-128", 1, 8, 2048, 128, CAUSAL, 0.95, NULL},
+    {"causal-4096-128", 1, 8, 4096, 128, CAUSAL, 0.95, NULL},
+    {"causal-8192-128", 1, 8, LONG, 128, CAUSAL, 0.95, NULL},
     {"window-8192-64", 1, 8, LONG, 64, WINDOWED, 0, "full-8192-64"},
     {"documents-8192-64", 1, 8, LONG, 64, DOCUMENTS, 0, "full-8192-64"},
     {"half-8192-64", 1, 8, LONG, 64, HALF, 0, "full-8192-64"},
@@ -110,8 +115,8 @@ static struct yardstick_result measure(struct yardstick *yardstick, const struct
     const double flops = 4.0 * (double)(shape->B * shape->H * shape->D) * visible_scores(shape);
     const struct yardstick_result result =
         yardstick_measure(yardstick, rounds, flops, bare_call_run, &bare);
-    printf("%-19s %-13s %7.1f GF  ratio %.3f", shape->name, bare.plan.kernel->name, result.gflops,
-           result.ratio);
+    printf("%-19s %-13s %7.1f GF  ratio %.3f, %.2f of the FMA peak", shape->name,
+           bare.plan.kernel->name, result.gflops, result.ratio, result.of_peak);
     bare_call_close(&bare);
     for (size_t t = 0; t < 3; t++)
         free(tensors[t]);

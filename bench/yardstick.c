@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See yardstick.h. */
 #include "bench/yardstick.h"
+#include "bench/peak.h"
 
 #include <cblas.h>
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SIDE = 2048, FMA_LANES = 128, FMA_STEPS = 2000000 };
+enum { SIDE = 2048, PEAK_STEPS = 1000000 };
 
 struct yardstick {
     float *a, *b, *c[YARDSTICK_THREADS];
@@ -68,56 +69,55 @@ void yardstick_free(struct yardstick *yardstick) {
 struct lane {
     struct yardstick *yardstick;
     size_t thread;
+    double flops;
     float sink;
 };
 
 static void *multiply(void *argument) {
-    const struct lane *lane = argument;
+    struct lane *lane = argument;
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, lane->yardstick->a,
                 SIDE, lane->yardstick->b, SIDE, 0, lane->yardstick->c[lane->thread], SIDE);
+    lane->flops = 2.0 * SIDE * SIDE * SIDE;
     return NULL;
 }
 
-/* Independent multiply-adds that stay in registers; its width is the compiler's for this file. */
 static void *multiply_add(void *argument) {
     struct lane *lane = argument;
-    float sums[FMA_LANES];
-    for (size_t n = 0; n < FMA_LANES; n++)
-        sums[n] = (float)n;
-    for (size_t step = 0; step < FMA_STEPS; step++)
-        for (size_t n = 0; n < FMA_LANES; n++)
-            sums[n] = sums[n] * 0.999f + 0.001f;
-    for (size_t n = 0; n < FMA_LANES; n++)
-        lane->sink += sums[n];
+    lane->flops = peak_run(PEAK_STEPS, &lane->sink);
     return NULL;
 }
 
-/* Seconds that all threads together take for `work`. */
+/* GFLOP/s of all threads together at `work`. */
 static double on_all_threads(struct yardstick *yardstick, void *(*work)(void *)) {
     struct lane lanes[YARDSTICK_THREADS];
     pthread_t threads[YARDSTICK_THREADS];
     const double begin = yardstick_now();
     for (size_t t = 0; t < YARDSTICK_THREADS; t++) {
-        lanes[t] = (struct lane){yardstick, t, 0};
+        lanes[t] = (struct lane){.yardstick = yardstick, .thread = t};
         if (pthread_create(&threads[t], NULL, work, &lanes[t]) != 0)
             abort();
     }
-    for (size_t t = 0; t < YARDSTICK_THREADS; t++)
+    double flops = 0;
+    for (size_t t = 0; t < YARDSTICK_THREADS; t++) {
         pthread_join(threads[t], NULL);
-    return yardstick_now() - begin;
+        flops += lanes[t].flops;
+    }
+    return flops / 1e9 / (yardstick_now() - begin);
+}
+
+double yardstick_peak(void) {
+    return on_all_threads(NULL, multiply_add);
 }
 
 struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t rounds, double flops,
                                           void (*contestant)(void *argument), void *argument) {
     double own[YARDSTICK_ROUNDS_MAX], gemm[YARDSTICK_ROUNDS_MAX], fma[YARDSTICK_ROUNDS_MAX];
-    double kept[3][YARDSTICK_ROUNDS_MAX];
+    double kept[4][YARDSTICK_ROUNDS_MAX];
     struct yardstick_result result = {0};
     contestant(argument);
     for (size_t round = 0; round < rounds; round++) {
-        fma[round] = 2.0 * FMA_LANES * FMA_STEPS * YARDSTICK_THREADS / 1e9 /
-                     on_all_threads(yardstick, multiply_add);
-        gemm[round] = 2.0 * SIDE * SIDE * (double)SIDE * YARDSTICK_THREADS / 1e9 /
-                      on_all_threads(yardstick, multiply);
+        fma[round] = yardstick_peak();
+        gemm[round] = on_all_threads(yardstick, multiply);
         const double begin = yardstick_now();
         contestant(argument);
         own[round] = flops / 1e9 / (yardstick_now() - begin);
@@ -130,11 +130,13 @@ struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t ro
         }
         kept[0][result.rounds] = own[round];
         kept[1][result.rounds] = gemm[round];
+        kept[3][result.rounds] = own[round] / fma[round];
         kept[2][result.rounds++] = own[round] / gemm[round];
     }
     result.gflops = yardstick_median(kept[0], result.rounds);
     result.yardstick = yardstick_median(kept[1], result.rounds);
     result.ratio = yardstick_median(kept[2], result.rounds);
+    result.of_peak = yardstick_median(kept[3], result.rounds);
     return result;
 }
 

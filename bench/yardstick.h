@@ -3,8 +3,8 @@
  * The yardstick of every benchmark: two threads at once, each running a serial OpenBLAS sgemm of
  * 2048 x 2048 x 2048. A contestant is timed in the same rounds, in turn with it, and only the
  * ratio counts, for these machines swing by a factor of two. A loop of multiply-adds in registers
- * is timed in every round as well: rounds in which it runs more than 10 % below the run's best are
- * discarded, and counted.
+ * (bench/peak.h) is timed in every round as well: rounds in which it runs more than 10 % below the
+ * run's best are discarded, and counted.
  */
 #ifndef BENCH_YARDSTICK_H
 #define BENCH_YARDSTICK_H
@@ -23,6 +23,7 @@ struct yardstick_result {
     double ratio;     /* median over the kept rounds of contestant FLOP/s over the yardstick's */
     double gflops;    /* median of the contestant, GFLOP/s */
     double yardstick; /* median of the yardstick, GFLOP/s */
+    double of_peak;   /* median of contestant FLOP/s over the FMA loop's */
     double fma;       /* best of the FMA loop, GFLOP/s, all threads */
     size_t rounds, discarded;
 };
@@ -36,6 +37,9 @@ struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t ro
 
 /* "AMD EPYC, OpenBLAS Zen": the machine line of every report; static storage of the caller. */
 const char *yardstick_machine(char *text, size_t size);
+
+/* GFLOP/s of the FMA loop on all threads: a few milliseconds. */
+double yardstick_peak(void);
 
 double yardstick_now(void);
 double yardstick_median(double *values, size_t count);

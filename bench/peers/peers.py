@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Our kernels against what else computes attention on a CPU: onnxruntime's operators, numpy with
+its OpenBLAS and, where it is installed, torch. Float32, 8 query heads, two threads each; between
+two contestants a pause, in which threads go to sleep. In every round each contestant
+runs, the short ones several times for a median, in an order that turns; a ratio is the median over
+the rounds of theirs over ours, with the smallest and the largest beside it.
+
+  bench/peers/peers.py [--own build/release/bench/peers/own] [--rounds 7] [--only 'causal n=1024']
+"""
+import argparse
+import ctypes
+import glob
+import importlib.util
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+THREADS = 2
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(THREADS)
+os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"  # its threads sleep soon after a product
+
+HEADS = 8
+LENGTHS, WIDTHS = (512, 1024, 2048, 4096), (64, 128)
+CACHES, GROUPS = (4096, 16384), (1, 4, 8)
+LONG, LONG_ROUNDS = 4096, 3  # a round of all contestants takes seconds
+SETTLE = 0.01  # seconds between two contestants
+TURN = 0.01  # seconds that a turn lasts at least, within limits
+CALLS_MAX = 32
+# How many times as fast as the best operator of onnxruntime.
+GOALS = {"full": 1.25, "causal": 2.0, "decode": 1.5, "decode grouped": 4.5}
+
+
+class Case:
+    """One shape: prefill of n tokens, full or causal, or the decoding of one query."""
+
+    def __init__(self, kind, n, width, group=1):
+        self.kind, self.n, self.width, self.group = kind, n, width, group
+        self.queries = 1 if kind == "decode" else n
+        self.kv_heads = HEADS // group
+        self.name = f"{kind} n={n} D={width}" + (f" G={group}" if kind == "decode" else "")
+
+    @property
+    def goal(self):
+        return GOALS["decode grouped" if self.kind == "decode" and self.group > 1 else self.kind]
+
+
+class Own:
+    """A process that runs our kernel once per line."""
+
+    def __init__(self, program, case, kernel):
+        arguments = [HEADS, case.kv_heads, case.queries, case.n, case.width,
+                     int(case.kind == "causal")] + ([kernel] if kernel else [])
+        self.process = subprocess.Popen([program, *map(str, arguments)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.name = self.process.stdout.readline().strip()
+        if not self.name:
+            raise SystemExit(f"{program} did not start: make bench builds it")
+
+    def seconds(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Timed:
+    """A peer in this process."""
+
+    def __init__(self, name, run):
+        self.name, self.run = name, run
+
+    def seconds(self):
+        begin = time.perf_counter()
+        self.run()
+        return time.perf_counter() - begin
+
+    def close(self):
+        self.run = None
+
+
+def uniform(*shape):
+    import numpy
+    return numpy.random.default_rng(3).random(shape, numpy.float32) * 2 - 1
+
+
+def onnx_run(operator, domain, opset, feeds, outputs, attributes, shared=()):
+    """A function that runs a model of one node, with every tensor in memory of its own and those of
+    `shared`, pairs of an input and an output, in the same."""
+    import onnxruntime
+    from onnx import TensorProto, helper
+    names = [name if value is not None else "" for name, value in feeds.items()]
+    node = helper.make_node(operator, names, list(outputs), domain=domain, **attributes)
+    types = {"f": TensorProto.FLOAT, "i": TensorProto.INT32}
+    graph = helper.make_graph(
+        [node], operator,
+        [helper.make_tensor_value_info(name, types[value.dtype.kind], value.shape)
+         for name, value in feeds.items() if value is not None],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+         for name, shape in outputs.items()])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[
+        helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
+    # Its threads spin within a run but not after it, where they would take our processors.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
+              for name, value in feeds.items() if value is not None}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    import numpy
+    for name, shape in outputs.items():
+        given = dict(shared).get(name)
+        values[name] = values[given] if given else onnxruntime.OrtValue.ortvalue_from_numpy(
+            numpy.zeros(shape, numpy.float32))
+        binding.bind_ortvalue_output(name, values[name])
+    return lambda: session.run_with_iobinding(binding)
+
+
+def onnx_multi_head(case):
+    if case.kind == "decode":
+        return None
+    rows = (1, case.n, HEADS * case.width)
+    feeds = {name: uniform(*rows) for name in ("q", "k", "v")}
+    return onnx_run("MultiHeadAttention", "com.microsoft", 17, feeds, {"y": rows},
+                    {"num_heads": HEADS, "unidirectional": int(case.kind == "causal")})
+
+
+def onnx_attention(case):
+    query = (1, HEADS, case.queries, case.width)
+    keys = (1, case.kv_heads, case.n, case.width)
+    feeds = {"q": uniform(*query), "k": uniform(*keys), "v": uniform(*keys)}
+    return onnx_run("Attention", "", 23, feeds, {"y": query},
+                    {"is_causal": int(case.kind == "causal")})
+
+
+def onnx_group_query(case):
+    """Always causal. It appends its keys to a cache; when decoding, in place."""
+    import numpy
+    if case.kind == "full":
+        return None
+    decoding = case.kind == "decode"
+    rows = (1, case.queries, HEADS * case.width)
+    new = (1, case.queries, case.kv_heads * case.width)
+    cache = (1, case.kv_heads, case.n, case.width)
+    feeds = {"q": uniform(*rows), "k": uniform(*new), "v": uniform(*new),
+             "past_k": uniform(*cache) if decoding else None,
+             "past_v": uniform(*cache) if decoding else None,
+             "last": numpy.array([case.n - 1], numpy.int32),
+             "total": numpy.array(case.n, numpy.int32)}
+    return onnx_run("GroupQueryAttention", "com.microsoft", 17, feeds,
+                    {"y": rows, "present_k": cache, "present_v": cache},
+                    {"num_heads": HEADS, "kv_num_heads": case.kv_heads},
+                    (("present_k", "past_k"), ("present_v", "past_v")) if decoding else ())
+
+
+def numpy_products(case):
+    """Two products and a softmax per head, the scores in one buffer; only the products use both
+    threads. A mask is added, and the whole square computed."""
+    import numpy
+    if case.kind == "decode":
+        return None
+    q, k, v, y = (uniform(HEADS, case.n, case.width) for _ in range(4))
+    scores = numpy.empty((case.n, case.n), numpy.float32)
+    hidden = None
+    if case.kind == "causal":
+        hidden = numpy.triu(numpy.full((case.n, case.n), -numpy.inf, numpy.float32), 1)
+    scale = numpy.float32(case.width ** -0.5)
+
+    def run():
+        for head in range(HEADS):
+            numpy.matmul(q[head] * scale, k[head].T, out=scores)
+            if hidden is not None:
+                numpy.add(scores, hidden, out=scores)
+            numpy.subtract(scores, scores.max(1, keepdims=True), out=scores)
+            numpy.exp(scores, out=scores)
+            sums = scores.sum(1, keepdims=True)
+            numpy.matmul(scores, v[head], out=y[head])
+            numpy.divide(y[head], sums, out=y[head])
+    return run
+
+
+def torch_attention(case):
+    import torch
+    torch.set_num_threads(THREADS)
+    q = torch.from_numpy(uniform(1, HEADS, case.queries, case.width))
+    k, v = (torch.from_numpy(uniform(1, case.kv_heads, case.n, case.width)) for _ in range(2))
+    k, v = (x.repeat_interleave(case.group, 1) for x in (k, v))
+
+    def run():
+        with torch.no_grad():
+            torch.nn.functional.scaled_dot_product_attention(q, k, v,
+                                                             is_causal=case.kind == "causal")
+    return run
+
+
+# name, module that it needs, how to make its run for a case; None where it has no such case
+PEERS = (
+    ("onnxruntime MultiHeadAttention", "onnxruntime", onnx_multi_head),
+    ("onnxruntime Attention-23", "onnxruntime", onnx_attention),
+    ("onnxruntime GroupQueryAttention", "onnxruntime", onnx_group_query),
+    ("numpy products", "numpy", numpy_products),
+    ("torch scaled_dot_product_attention", "torch", torch_attention),
+)
+
+
+def installed(module):
+    return importlib.util.find_spec(module) is not None
+
+
+def numpy_blas():
+    """"OpenBLAS for Zen" of the library inside numpy's package, or a shrug."""
+    import numpy
+    for path in glob.glob(str(Path(numpy.__file__).parent.parent / "numpy.libs" / "*openblas*")):
+        for name in ("scipy_openblas_get_corename64_", "openblas_get_corename"):
+            function = getattr(ctypes.CDLL(path), name, None)
+            if function:
+                function.restype = ctypes.c_char_p
+                return f"its OpenBLAS for {function().decode()}"
+    return "a BLAS that does not say which"
+
+
+def say_who():
+    for module in ("onnxruntime", "numpy", "torch"):
+        if not installed(module):
+            print(f"{module} is not installed here: not measured")
+            continue
+        version = importlib.import_module(module).__version__
+        print(f"{module} {version}" + (f", {numpy_blas()}" if module == "numpy" else ""))
+    print("ggml has no driver in this program: not measured")
+
+
+def measure(case, rounds, program):
+    ours = [Own(program, case, None)]
+    if ours[0].name.endswith("-avx512"):
+        ours.append(Own(program, case, ours[0].name.replace("-avx512", "-avx2")))
+    theirs = []
+    for name, module, make in PEERS:
+        run = make(case) if installed(module) else None
+        if run:
+            theirs.append(Timed(name, run))
+    all_of_them = ours + theirs
+    seconds = {contestant.name: [] for contestant in all_of_them}
+    calls = {}
+    for contestant in all_of_them:
+        contestant.seconds()
+        calls[contestant.name] = max(1, min(CALLS_MAX, int(TURN / contestant.seconds())))
+    for turn in range(rounds):
+        first = turn % len(all_of_them)
+        for contestant in all_of_them[first:] + all_of_them[:first]:
+            time.sleep(SETTLE)
+            seconds[contestant.name].append(statistics.median(
+                contestant.seconds() for _ in range(calls[contestant.name])))
+    for contestant in all_of_them:
+        contestant.close()
+    for own in ours:
+        report(case, own.name, seconds, [peer.name for peer in theirs])
+
+
+def report(case, own, seconds, peers):
+    best = []
+    for peer in peers:
+        ratios = [b / a for a, b in zip(seconds[own], seconds[peer])]
+        ratio = statistics.median(ratios)
+        print(f"{case.name}: {peer} {1e3 * statistics.median(seconds[peer]):.3f} ms, {own} "
+              f"{1e3 * statistics.median(seconds[own]):.3f} ms: {ratio:.2f} times as long "
+              f"({min(ratios):.2f} to {max(ratios):.2f}), {len(ratios)} rounds", flush=True)
+        if peer.startswith("onnxruntime"):
+            best.append((ratio, peer))
+    if best:
+        ratio, peer = min(best)
+        print(f"{case.name}: best of onnxruntime, {peer.split()[1]}, to {own}: {ratio:.2f} "
+              f"(goal {case.goal:g}{'' if ratio >= case.goal else ', MISSED'})", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--own", default="build/release/bench/peers/own")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="a part of the cases' names")
+    given = parser.parse_args()
+    say_who()
+    cases = [Case(kind, n, width) for kind in ("full", "causal") for width in WIDTHS
+             for n in LENGTHS]
+    cases += [Case("decode", n, width, group) for n in CACHES for width in WIDTHS
+              for group in GROUPS]
+    for case in cases:
+        if given.only in case.name:
+            long = case.kind != "decode" and case.n >= LONG
+            measure(case, min(given.rounds, LONG_ROUNDS) if long else given.rounds, given.own)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benchmarks printed, as rows: bench/shapes, bench/decode and bench/peers/peers.py. A line
+that is no row is left out, so that a changed format shows as a table that is empty."""
+import re
+
+NUMBER = r"[\d.]+"
+SHAPE = re.compile(
+    rf"(?P<name>\S+-\d+-\d+) +(?P<kernel>\S+) +(?P<gflops>{NUMBER}) GF  ratio (?P<ratio>{NUMBER}), "
+    rf"(?P<of_peak>{NUMBER}) of the FMA peak(?: \(goal (?P<goal>{NUMBER})\))?"
+    rf"(?:, (?P<area>{NUMBER}) of its visible area's time \(goal (?P<area_goal>{NUMBER})\))?"
+    r"  (?P<rounds>\d+) rounds, (?P<discarded>\d+) discarded")
+DECODE = re.compile(
+    rf"kv=(?P<keys>\d+) +D=(?P<D>\d+) +G=(?P<group>\d+) (?P<dtype>\S+) (?P<where>\S+) +"
+    rf"(?P<kernel>\S+) +(?P<ms>{NUMBER}) ms  ratio (?P<of_read>{NUMBER}) of (?P<read>{NUMBER}) "
+    rf"GB/s read, (?P<of_peak>{NUMBER}) of the FMA peak"
+    rf"(?: \(goal (?P<goal>{NUMBER}) of (?P<goal_of>\w+)\))?"
+    r"  (?P<rounds>\d+) rounds, (?P<discarded>\d+) discarded")
+PEER = re.compile(
+    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): (?P<peer>.+) (?P<ms>{NUMBER}) ms, (?P<own>\S+) "
+    rf"(?P<own_ms>{NUMBER}) ms: (?P<ratio>{NUMBER}) times as long \((?P<least>{NUMBER}) to "
+    rf"(?P<most>{NUMBER})\), (?P<rounds>\d+) rounds")
+BEST = re.compile(
+    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): best of onnxruntime, (?P<peer>\S+), to (?P<own>\S+): "
+    rf"(?P<ratio>{NUMBER}) \(goal (?P<goal>{NUMBER})")
+
+
+def number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def rows(pattern, parts, name):
+    """The rows of a part, numbers as floats, in the order in which they were printed."""
+    text = parts.get(name, {}).get("text", "")
+    return [{key: number(value) for key, value in match.groupdict().items()}
+            for match in map(pattern.match, text.splitlines()) if match]
+
+
+def met(value, goal):
+    return value >= goal
+
+
+def families(parts):
+    """The kernels that peers were measured against: [["fused-avx512", "decode-avx512"], ...]."""
+    found = {}
+    for row in rows(BEST, parts, "peers"):
+        found.setdefault(row["own"].split("-")[-1], set()).add(row["own"])
+    return [sorted(kernels, reverse=True) for kernels in found.values()]

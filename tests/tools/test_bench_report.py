@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/performance.md says what the benchmarks printed, and missed where it was missed."""
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import report_page  # noqa: E402
+import report_plot  # noqa: E402
+
+SHAPES = """AMD EPYC, OpenBLAS for Haswell, 2 threads; float32
+full-8192-64        fused-avx512    159.6 GF  ratio 1.050, 0.71 of the FMA peak (goal 0.97)  5 rounds, 0 discarded
+causal-512-64       fused-avx512    121.0 GF  ratio 0.700, 0.58 of the FMA peak (goal 0.80)  4 rounds, 1 discarded
+full-512-64         fused-avx512     21.0 GF  ratio 0.100, 0.08 of the FMA peak (goal 0.90)  2 rounds, 3 discarded
+window-8192-64      fused-avx512    101.0 GF  ratio 0.700, 0.50 of the FMA peak, 1.50 of its visible area's time (goal 1.25)  5 rounds, 0 discarded
+"""  # noqa: E501
+DECODE = """AMD EPYC, OpenBLAS for Haswell, 2 threads; one query, 8 heads
+kv=4096  D=64  G=1 f32 DRAM  decode-avx512    2.984 ms  ratio 0.966 of 29.7 GB/s read, 0.034 of the FMA peak (goal 0.95 of read)  9 rounds, 6 discarded
+kv=4096  D=128 G=8 f16 cache decode-avx512    0.253 ms  ratio 0.055 of 149.1 GB/s read, 0.253 of the FMA peak (goal 0.55 of peak)  7 rounds, 0 discarded
+"""  # noqa: E501
+PEERS = """torch is not installed here: not measured
+causal n=512 D=64: onnxruntime Attention-23 3.500 ms, fused-avx512 4.000 ms: 0.87 times as long (0.45 to 5.67), 3 rounds
+causal n=512 D=64: best of onnxruntime, Attention-23, to fused-avx512: 0.87 (goal 2, MISSED)
+"""  # noqa: E501
+
+
+@pytest.fixture
+def parts():
+    narrow = SHAPES.replace("avx512", "avx2").replace("1.050", "0.500")
+    texts = {"shapes": SHAPES, "shapes-avx2": narrow,
+             "decode": DECODE, "peers": PEERS}
+    return {name: {"text": text, "status": 0, "seconds": 1.0, "others": 0.25}
+            for name, text in texts.items()}
+
+
+def row(page, start):
+    return next(line for line in page.splitlines() if line.startswith(f"| {start} |"))
+
+
+@pytest.mark.parametrize("start, expected", [
+    ("full-8192-64", "0.97, **missed** by fused-avx2"),
+    ("causal-512-64", "0.8, **missed** by fused-avx512, fused-avx2"),
+    ("full-512-64", "0.9, too few rounds"),
+    ("4096 | 64 | 1", "read 0.95, met"),
+    ("4096 | 128 | 8", "peak 0.55, **missed**"),
+    ("causal n=512 D=64", "2, **missed**"),
+])
+def test_a_goal_is_met_or_missed_or_left_open(parts, start, expected):
+    assert f"| {expected} |" in row(report_page.page(parts), start)
+
+
+def test_a_visible_area_that_takes_longer_than_its_goal_is_missed(parts):
+    page = report_page.page(parts).split("What hides something")[1]
+    assert "| 1.50 | 1.50 | 1.25, **missed**" in row(page, "window-8192-64")
+
+
+def test_who_is_absent_and_how_busy_others_were_is_said(parts):
+    page = report_page.page(parts)
+    assert "* torch is not installed here: not measured" in page
+    assert "others used 25% of the processors" in page
+
+
+def test_the_plot_has_a_bar_and_a_tick_per_goal(parts):
+    plot = report_plot.plot(parts)
+    assert len(re.findall("#b00020", plot)) == 6
+    assert "causal n=512 D=64" in plot
+
+
+def test_a_part_that_was_not_measured_is_said_to_be_missing():
+    page = report_page.page({})
+    assert "Not measured: `make bench BENCH=decode`" in page
