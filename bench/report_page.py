@@ -21,7 +21,8 @@ the FMA peak, runs in each round too; a round in which it is more than 10 % belo
 disturbed and is discarded. "Rounds" says how many were kept: a row with few is worth little. Each
 section says which share of the processors others used while it was measured.
 
-{caveat}A goal that is not reached is **missed**; fewer than three rounds decide nothing.
+{caveat}A goal that is not reached is **missed**. It is not decided by fewer than three rounds, nor when
+others used more than {busy:.0%} of the processors.
 
 """
 
@@ -34,6 +35,7 @@ shown.
 """
 
 ROUNDS_LEAST = 3  # that a verdict needs
+BUSY = 0.15  # share of the processors that others may use
 
 TABLES = ("shapes", "shapes-avx2", "decode", "peers")
 # What those without a table, whose output is shown as it is, are about.
@@ -41,6 +43,7 @@ ABOUT = {
     "kernels": "The portable kernel `blas`, which leaves the products to OpenBLAS, on prefill. ",
     "maps": "What a map costs beside the output. ",
     "additive": "Additive scores against the scaled dot product. ",
+    "preempt": "What a small call waits for beside a long one. ",
     "service": "What HTTP costs around the arithmetic. ",
     "numbers": "Numbers in JSON, both ways. ",
     "tiles": "The share of a product that the kernel `blas` reaches on one thread, in CPU time. ",
@@ -72,18 +75,24 @@ def command(parts, name, text):
     part = parts.get(name)
     if part is None:
         return f"Not measured: `{text}`.\n\n"
+    busy = ": **too busy to read much into it**" if part["others"] > BUSY else ""
     return (f"`{text}`, {part['seconds']:.0f} s; others used {part['others']:.0%} of the "
-            "processors meanwhile.\n\n")
+            f"processors meanwhile{busy}.\n\n")
 
 
 def verdict(values, goal, rounds):
     """"0.97, met"; of several kernels, which missed it. Few rounds decide nothing."""
     if rounds < ROUNDS_LEAST:
-        return f"{goal:g}, too few rounds"
+        return f"{goal:g}, not decided"
     missed = [name for name, value in values if not parse.met(value, goal)]
     if not missed:
         return f"{goal:g}, met"
     return f"{goal:g}, **missed**" + (f" by {', '.join(missed)}" if len(values) > 1 else "")
+
+
+def counting(parts, name, rounds):
+    """How many of the rounds may decide something: none where the machine was too busy."""
+    return 0 if parts[name]["others"] > BUSY else rounds
 
 
 def kept(row):
@@ -102,7 +111,9 @@ def prefill(parts):
         beside = other.get(row["name"])
         values = [(row["kernel"], row["ratio"])] + (
             [(beside["kernel"], beside["ratio"])] if beside else [])
-        rounds = min(side["rounds"] for side in (row, beside or row))
+        rounds = counting(parts, "shapes", row["rounds"])
+        if beside:
+            rounds = min(rounds, counting(parts, "shapes-avx2", beside["rounds"]))
         body.append([row["name"], f"{row['gflops']:.0f}", f"{row['ratio']:.2f}",
                      f"{row['of_peak']:.2f}", f"{beside['ratio']:.2f}" if beside else "",
                      verdict(values, row["goal"], rounds) if row["goal"] else "",
@@ -132,7 +143,8 @@ def decode(parts):
         goal = ""
         if row["goal"]:
             value = row["of_read"] if row["goal_of"] == "read" else row["of_peak"]
-            goal = f"{row['goal_of']} " + verdict([("", value)], row["goal"], row["rounds"])
+            goal = f"{row['goal_of']} " + verdict(
+                [("", value)], row["goal"], counting(parts, "decode", row["rounds"]))
         body.append([f"{row['keys']:.0f}", f"{row['D']:.0f}", f"{row['group']:.0f}", row["dtype"],
                      row["where"], f"{row['ms']:.3f}", f"{row['read']:.0f}",
                      f"{row['of_read']:.2f}", f"{row['of_peak']:.2f}", goal, kept(row)])
@@ -160,7 +172,8 @@ def peer_table(parts, owns):
             row = cells.get(peer)
             line.append(f"{row['ratio']:.2f} ({row['least']:.2f}–{row['most']:.2f})" if row else "")
         goal = best.get(case)
-        line += [verdict([("", goal["ratio"])], goal["goal"], first["rounds"]) if goal else "",
+        rounds = counting(parts, "peers", first["rounds"])
+        line += [verdict([("", goal["ratio"])], goal["goal"], rounds) if goal else "",
                  f"{first['rounds']:.0f}"]
         body.append(line)
     return table(["case", "ours, ms", *(peer.replace("onnxruntime ", "") for peer in peers),
@@ -197,7 +210,7 @@ def page(parts):
     cpu = processor()
     core = re.search(r"OpenBLAS for (\w+)", first_line(parts, "shapes"))
     narrow = cpu["avx512"] and core and core.group(1) in ("Haswell", "Zen")
-    text = HEAD.format(machine=machine(cpu),
+    text = HEAD.format(machine=machine(cpu), busy=BUSY,
                        caveat=CAVEAT.format(core=core.group(1)) if narrow else "")
     text += prefill(parts) + decode(parts) + peers(parts) + verbatim(parts)
     return text.rstrip() + "\n"

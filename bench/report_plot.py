@@ -20,7 +20,7 @@ class Panel:
         self.most = max(values, default=1.0)
 
     def scale(self, value):
-        return (WIDTH - LABEL - 60) * value / self.most
+        return (WIDTH - LABEL - 90) * value / self.most
 
     def draw(self, x, y):
         yield text(x, y + 14, self.title, 'font-weight="bold"')
@@ -35,7 +35,7 @@ class Panel:
             height = BAR if len(values) > 1 else 2 * BAR
             for at, (value, colour) in enumerate(zip(values, COLOURS)):
                 yield rect(x + LABEL, top + 1 + at * BAR, self.scale(value), height - 1, colour)
-            yield text(x + LABEL + self.scale(max(values)) + 6, top + 12,
+            yield text(x + LABEL + self.scale(max(*values, goal or 0)) + 6, top + 12,
                        " / ".join(f"{value:.2f}" for value in values))
             if goal:
                 yield rect(x + LABEL + self.scale(goal) - 1, top - 1, 2, 2 * BAR + 2, "#b00020")
@@ -89,7 +89,7 @@ def plot(parts):
         for panel in column:
             body += panel.draw(x, y)
             y += panel.height
-    legend = "A red tick is the goal; docs/performance.md has the rounds."
+    legend = "A red tick is the goal; docs/performance.md has the rounds, and how busy others were."
     body.append(text(MARGIN, height - 8, legend, 'fill="#555"'))
     total = 2 * WIDTH + 3 * MARGIN
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height}" '
