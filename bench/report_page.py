@@ -21,8 +21,8 @@ the FMA peak, runs in each round too; a round in which it is more than 10 % belo
 disturbed and is discarded. "Rounds" says how many were kept: a row with few is worth little. Each
 section says which share of the processors others used while it was measured.
 
-{caveat}A goal that is not reached is **missed**. It is not decided by fewer than three rounds, nor when
-others used more than {busy:.0%} of the processors.
+{caveat}A goal that is not reached is **missed**. Fewer than three rounds do not decide it, nor does
+a run in which others used more than {busy:.0%} of the processors.
 
 """
 
