@@ -7,6 +7,7 @@
  *
  * Without a pool the bins are single elements, and the mean of heads is that of the map.
  */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ static struct axis keys_of(const struct attn_call *call) {
 
 /* The first element of a bin; of the one past the last, n. */
 static size_t bin_begin(struct axis axis, size_t bin) {
+    assert(axis.bins > 0 || axis.n == 0);
     return axis.bins == axis.n ? bin : bin * axis.n / axis.bins;
 }
 

@@ -5,6 +5,7 @@
  * with the index -1; so what weighs 0 or is hidden is not listed. NaN is larger than any number,
  * and of equals the lower key is the larger.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "core/convert.h"
@@ -38,6 +39,7 @@ static struct list list_of(const struct attn_reducer *reducer, size_t place, siz
 }
 
 static struct entry get(const struct list *list, size_t at) {
+    assert(list->d != NULL || list->f != NULL);
     return (struct entry){list->d != NULL ? list->d[at] : (double)list->f[at], list->keys[at]};
 }
 

@@ -6,6 +6,8 @@
 #ifndef ATTN_CORE_KERNELS_FUSED_STRIPS_H
 #define ATTN_CORE_KERNELS_FUSED_STRIPS_H
 
+#include <assert.h>
+
 #include "core/kernels/fused_pack.h"
 #include "core/kernels/fused_set_contract.h"
 #include "core/kernels/piece.h"
@@ -68,6 +70,7 @@ void attn_strips_soften(const struct attn_strips *strips, const struct attn_piec
                         float *shrink);
 
 static inline size_t attn_strips_round_up(size_t n, size_t to) {
+    assert(to > 0);
     return n / to * to + (n % to != 0 ? to : 0);
 }
 
