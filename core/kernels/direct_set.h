@@ -13,6 +13,9 @@
 #include "core/kernels/fused_set_contract.h"
 
 #include <string.h>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 #include "core/checked.h"
 
@@ -28,14 +31,25 @@ typedef int32_t mask_vector __attribute__((vector_size(DIRECT_BYTES)));
 typedef uint16_t half_vector __attribute__((vector_size(DIRECT_BYTES / 2)));
 typedef float quad __attribute__((vector_size(16)));
 
+#if defined(__F16C__)
+DIRECT_INLINE vector widen_half(half_vector half) {
+#if DIRECT_BYTES == 64
+    return (vector)_mm512_cvtph_ps((__m256i)half);
+#else
+    return (vector)_mm256_cvtph_ps((__m128i)half);
+#endif
+}
+#else
 /* Moves a half's exponent and fraction to a float's place; 2^112 makes up for the other bias, and
  * an exponent of all ones becomes one again. */
-DIRECT_INLINE vector widen_half(bits_vector half) {
-    const bits_vector magnitude = (half & 0x7fff) << 13;
+DIRECT_INLINE vector widen_half(half_vector half) {
+    const bits_vector bits = __builtin_convertvector(half, bits_vector);
+    const bits_vector magnitude = (bits & 0x7fff) << 13;
     const vector scaled = (vector)magnitude * 0x1p112f;
-    const bits_vector special = (bits_vector)((half & 0x7c00) == 0x7c00) & 0x7f800000;
-    return (vector)((bits_vector)scaled | special | (half & 0x8000) << 16);
+    const bits_vector special = (bits_vector)((bits & 0x7c00) == 0x7c00) & 0x7f800000;
+    return (vector)((bits_vector)scaled | special | (bits & 0x8000) << 16);
 }
+#endif
 
 DIRECT_INLINE vector load_part(const void *row, size_t at, size_t n, const enum attn_dtype dtype) {
     if (dtype == ATTN_FLOAT32) {
@@ -45,8 +59,9 @@ DIRECT_INLINE vector load_part(const void *row, size_t at, size_t n, const enum 
     }
     half_vector loaded = {0};
     memcpy(&loaded, (const uint16_t *)row + at, n * sizeof(uint16_t));
-    const bits_vector bits = __builtin_convertvector(loaded, bits_vector);
-    return dtype == ATTN_FLOAT16 ? widen_half(bits) : (vector)(bits << 16);
+    if (dtype == ATTN_FLOAT16)
+        return widen_half(loaded);
+    return (vector)(__builtin_convertvector(loaded, bits_vector) << 16);
 }
 
 DIRECT_INLINE vector load(const void *row, size_t at, const enum attn_dtype dtype) {
