@@ -9,28 +9,16 @@ suite=trixie
 expected=1.0
 folder=$PWD/build/microhttpd-$expected
 prefix=$folder/prefix
-
-# This machine's own archive, asked for another release's sources.
-lists() {
-    uri=$(sed -nE 's/^(URIs: *|deb (\[[^]]*\] )?)([^ ]*debian\/?)( .*)?$/\3/p' \
-        /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
-    [ -n "$uri" ] || { echo 'no Debian archive among the sources of apt' >&2; exit 1; }
-    key=/usr/share/keyrings/debian-archive-keyring.gpg
-    printf 'deb-src [signed-by=%s] %s %s main\n' "$key" "$uri" "$suite" >"$folder/sources.list"
-}
-
-apt() {
-    apt-get -q -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- \
-        -o Dir::State::Lists="$folder/lists" -o APT::Get::List-Cleanup=0 -o APT::Sandbox::User=root "$@"
-}
+archive=$folder
+. tests/debian_archive.sh
 
 build_library() {
     rm -rf "$folder"
-    mkdir -p "$folder/lists/partial" "$folder/source"
-    lists
+    mkdir -p "$folder/source"
+    archive_lists deb-src "$suite"
     cd "$folder"
-    apt update
-    apt source --download-only libmicrohttpd
+    archive_apt update
+    archive_apt source --download-only libmicrohttpd
     tar -xf libmicrohttpd_*.orig.tar.gz -C source --strip-components=1
     cd source
     ./configure -q --prefix="$prefix" --disable-https --disable-shared --disable-doc \
