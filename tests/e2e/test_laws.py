@@ -334,3 +334,32 @@ def test_halves_are_the_numbers_that_they_are(client, kernels, queries, dtype):
         left, right = (client.attention(*x, options)["output"] for x in (halves, floats))
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
         assert (~np.isfinite(left)).all((0, 1, 2)).tolist() == [3 <= c <= 5 for c in range(19)]
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+def test_what_is_hidden_may_be_nan_in_any_column(client, kernels, queries):
+    """Head h has it in column h, over several registers and a rest."""
+    rng = np.random.default_rng(31)
+    q, k, v = (rng.standard_normal((1, 150, T, D)).astype(np.float32)
+               for T, D in ((queries, 3), (5, 3), (5, 150)))
+    options = {"mask": {"type": "padding", "keep": [[1, 1, 0, 1, 1]]}}
+    broken = v.copy()
+    broken[0, range(150), 2, range(150)] = np.nan
+    for kernel in kernels:
+        asked = {**options, "kernel": kernel}
+        equal([client.attention(q, k, v, asked)["output"]],
+              [client.attention(q, k, broken, asked)["output"]])
+
+
+@pytest.mark.parametrize("queries", [1, 3, 40])
+def test_keys_in_front_of_a_window_might_as_well_not_be_there(client, kernels, queries):
+    rng = np.random.default_rng(32)
+    q, k, v = (rng.standard_normal((1, 2, T, 9)).astype(np.float32) for T in (queries, 150, 150))
+    reach = 20 + queries  # the first query sees 21 keys
+    for kernel in kernels:
+        whole, part = (
+            client.attention(q, k[:, :, -n:], v[:, :, -n:], {
+                "kernel": kernel, "q_offset": n - queries,
+                "mask": {"type": "window", "left": 20, "right": 0}})["output"]
+            for n in (150, reach))
+        np.testing.assert_allclose(whole, part, rtol=0, atol=1e-5)

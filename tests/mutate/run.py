@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import faults_arithmetic
+import faults_decode
 import faults_fused
 import faults_maps
 import faults_masks
@@ -30,7 +31,7 @@ HANGS_SECONDS = 120  # a test that passes takes 10 at most
 # A make that runs this must not hand its own flags and variables to those that build the copies.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 HTTP_TESTS = [f"tests/e2e/test_{name}.py" for name in (
-    "cases", "worked_examples", "laws", "pitfalls", "oracle", "errors")]
+    "cases", "worked_examples", "laws", "pitfalls", "maps", "stats", "oracle", "errors")]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Fault:
 
 
 def table():
-    tables = (faults_arithmetic, faults_masks, faults_fused, faults_maps, faults_scores)
+    tables = (faults_arithmetic, faults_masks, faults_fused, faults_decode, faults_maps,
+              faults_scores)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in products with rows in place, in what the fused kernel packs, and in heads that tasks
+share; rows as in faults_arithmetic.py. Left out is what costs time and changes no answer: heights
+of strips, prefetches, who packs a block."""
+DIRECT = "core/kernels/direct_set.h"
+FUSED = "core/kernels/fused.c"
+STRIPS = "core/kernels/fused_strips.c"
+PACK = "core/kernels/fused_pack.c"
+SET = "core/kernels/fused_set.h"
+KERNEL = "core/kernels/kernel.h"
+HEADS = "core/heads.c"
+
+FAULTS = [
+    # halves
+    ("decode: a bfloat16 is moved too little", DIRECT, "(loaded, bits_vector) << 16",
+     "(loaded, bits_vector) << 15", "as a half's fraction is"),
+    ("decode: a half is read as bfloat16", DIRECT, "if (dtype == ATTN_FLOAT16)", "if (false)",
+     "two types of 16 bits"),
+    ("decode: rows of halves are floats apart", PACK,
+     "v->st * (ptrdiff_t)attn_dtype_size(v->dtype)",
+     "v->st * (ptrdiff_t)sizeof(float)", "elements and bytes"),
+
+    # products with rows in place
+    ("decode: a head's last elements are no part of a score", DIRECT, """\
+    if (at < D)
+        add_products""", """\
+    if (false)
+        add_products""", "D is a multiple of 16"),
+    ("decode: the scores of four keys change places", DIRECT,
+     "__builtin_shufflevector(ab, cd, 0, 1, 4, 5)", "__builtin_shufflevector(ab, cd, 0, 4, 1, 5)",
+     "sums of lanes"),
+    ("decode: the output is not rescaled", DIRECT, "old * shrink[r] + sum[r][part]",
+     "old + sum[r][part]", "shows only when a later block has a larger score"),
+    ("decode: an output's last columns are left out", DIRECT, """\
+    if (at < Dv)
+        cleaned""", """\
+    if (false)
+        cleaned""", "Dv is a multiple of 16"),
+    ("decode: hidden NaN in V leaks", DIRECT, "if (any != 0)", "if (false)", "0 times NaN"),
+    ("decode: only the first vector is looked at for NaN", DIRECT, "all += check[part];", ";",
+     "right for narrow values"),
+    ("decode: NaN in one lane is as good as none", DIRECT,
+     "lane < LANES; lane++", "lane < 1; lane++",
+     "the first lane stands for all"),
+    ("decode: visible NaN in V is taken for 0", DIRECT, "        return cleaned;\n    }",
+     "        return false;\n    }", "nobody asks a second time"),
+    ("decode: columns tell of NaN, and the last ones decide", DIRECT,
+     "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
+     "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
+     "= for |="),
+    ("decode: values begin at the block's first", FUSED,
+     "(ptrdiff_t)first * block->v_rows.stride", "0", "right for pieces that begin with the block"),
+    ("decode: keys begin at the block's first", STRIPS, "(ptrdiff_t)first * block->k_rows.stride",
+     "0", "right for pieces that begin with the block"),
+    ("decode: blocks have no NaN to come back for", FUSED,
+     "packed.cleaned || packed.v_direct != NULL || !again", "packed.cleaned || !again",
+     "a block that was read in place knows nothing"),
+    ("decode: lost scores stay", STRIPS, "return !finite;", "return false;",
+     "other sums beyond a float end as NaN by themselves"),
+    ("decode: keys are read where they lie", PACK, "is_in_place(set, &call->k) && "
+     "call->rope.dims == 0", "is_in_place(set, &call->k)", "it is fast, and right without rope"),
+    ("decode: keys of the first head", PACK,
+     "block.k_rows = (struct attn_direct_rows){attn_operand_row(k, task->b, task->hkv, key)",
+     "block.k_rows = (struct attn_direct_rows){attn_operand_row(k, task->b, 0, key)",
+     "right for one head"),
+    ("decode: values of the first batch item", PACK,
+     "block.v_rows = (struct attn_direct_rows){attn_operand_row(v, task->b, task->hkv, key)",
+     "block.v_rows = (struct attn_direct_rows){attn_operand_row(v, 0, task->hkv, key)",
+     "right for one item"),
+    ("decode: it takes additive scores for products", KERNEL,
+     "(!kernel->products_only || call->score == ATTN_SCORE_SCALED_DOT)", "true",
+     "the fastest kernel first"),
+
+    # packing
+    ("fused: a block is the one before it", PACK,
+     "return block_of(&head, keys_of(&head, index), state);",
+     "return block_of(&head, keys_of(&head, index > 0 ? index - 1 : 0), state);",
+     "counted from 1"),
+    ("fused: keys are the first block's", PACK, """\
+    const size_t key = index * task->grid.key_tile;
+    const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
+    state->largest = pack_keys(task, set, key,""", """\
+    const size_t key = index * task->grid.key_tile;
+    const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
+    state->largest = pack_keys(task, set, 0,""", "right for one block"),
+    ("fused: the last four keys say how large all are", PACK, "largest = fmaxf(largest, ops",
+     "largest = fmaxf(0, ops", "keys are alike"),
+    ("fused: keys have no magnitude", PACK, ".largest = state->largest,", ".largest = 0,",
+     "products beyond a float are rare"),
+    ("fused: blocks have no NaN to come back for", PACK, ".cleaned = state->cleaned}",
+     ".cleaned = false}", "visible NaN is taken for 0"),
+    ("fused: the last key row says whether all were finite", PACK,
+     "            cleaned = true;\n", "",
+     "nobody asks a second time"),
+    ("fused: values behind the keys are where they are packed first", PACK,
+     ".v = k + head->sizes.k,", ".v = k + head->sizes.v,", "D = Dv in most tests"),
+    ("fused: panels past a multiple of what one pass takes have no scores", SET, """\
+    for (; panel < panels; panel++)
+        score_panels""", """\
+    for (; false; panel++)
+        score_panels""", "tiles are multiples"),
+    ("fused: panels past a multiple of what one pass takes are not summed", SET, """\
+    for (; panel < panels; panel++)
+        gather_panels""", """\
+    for (; false; panel++)
+        gather_panels""", "heads are multiples"),
+    ("fused: the last elements of four rows are not transposed", SET, "    for (; d < D; d++)\n",
+     "    for (; false; d++)\n", "D is a multiple of 4"),
+    ("fused: a strip's queries are the first strip's", STRIPS,
+     "const float *q = strips->q + piece->row * D;", "const float *q = strips->q;",
+     "right for tasks of one strip"),
+    ("fused: a tiny scale is 0", STRIPS, "if (scale == 0 || ((double)FLT_MIN <= magnitude && "
+     "magnitude <= (double)FLT_MAX)) {", "if (true) {", "scales are about 0.1"),
+    ("fused: blocks that overflowed are added to", FUSED, """\
+        clear(&strips);
+        walk_keys""", """\
+        walk_keys""", "inf stays inf"),
+
+    # heads that tasks share
+    ("a place is given away while a task reads it", HEADS, """\
+        if (place->holders > 0)
+            continue;
+""", "", "heads end in their order, mostly"),
+    ("nobody holds a place", HEADS, "heads->places[n].holders++;", "",
+     "one place per thread is enough"),
+    ("the place of the last head goes first", HEADS, "place->head < heads->places[best].head",
+     "place->head > heads->places[best].head", "its other tasks pack it again"),
+    ("what another call packed is there still", HEADS, "heads->places[n] = (struct place){0};", ";",
+     "the numbers are mostly the same"),
+    ("all heads are packed in one place", HEADS, "heads->packed + n * heads->bytes",
+     "heads->packed", "right for one thread"),
+    ("packed storage is never opened", HEADS, """\
+    if (fresh)
+        heads->plan""", """\
+    if (false)
+        heads->plan""", "memory is zeros, mostly"),
+]
