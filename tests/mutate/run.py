@@ -176,7 +176,7 @@ def plant_all(rows, jobs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", default="", help="faults whose name or file contains this")
-    parser.add_argument("--every", type=int, default=1, help="one fault of so many, for a short run")
+    parser.add_argument("--every", type=int, default=1, help="one fault of so many")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4))
     arguments = parser.parse_args()
     untrue = list(untrue_rows())
