@@ -107,7 +107,7 @@ static void F(row_moments)(const REAL *p, const REAL *s, size_t n, REAL m, REAL 
                            double moments[ATTN_MOMENTS]) {
     VECTOR sum[ATTN_MOMENTS] = {{0}};
     MASK seen = {0};
-    VECTOR key;
+    VECTOR key = {0};
     for (size_t lane = 0; lane < F(LANES); lane++)
         key[lane] = (REAL)lane;
     VECTOR away = from - key;

@@ -153,7 +153,7 @@ static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n, REAL too_low)
 
 /* Lane n is all ones where bit n is set, n < LANES. */
 static inline MASK F(spread)(uint64_t bits) {
-    MASK bit;
+    MASK bit = {0};
     for (size_t lane = 0; lane < F(LANES); lane++)
         bit[lane] = 1 << lane;
     return (((MASK){0} + (MASK_LANE)bits) & bit) != 0;

@@ -42,7 +42,7 @@ static double *whole_map(size_t kernel, enum attn_dtype dtype) {
         return NULL;
     run_all(&run);
     const size_t count = run_count(&run, ATTN_RESULT_WEIGHTS);
-    double *map = malloc(count * sizeof *map);
+    double *map = calloc(count, sizeof *map);
     ck_assert_ptr_nonnull(map);
     for (size_t n = 0; n < count; n++)
         map[n] = run_at(&run, ATTN_RESULT_WEIGHTS, n);
