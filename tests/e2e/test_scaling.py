@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support import raw
 from support.client import JSON_TYPE
+from support.daemon import Daemon
 
 PATH = "/v1/experiments/scaling"
 # As printed: the variances, and the softmax rows for the divisors 1, root of d_k and d_k.
@@ -132,3 +133,17 @@ def test_a_client_that_leaves_ends_it(daemon):
         connection.send(raw.post(LONG, path=PATH))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 1000)
     assert spent() - before - whole < whole / 2
+
+
+def test_one_that_waits_meets_its_deadline():
+    """The only worker is at an experiment just as long, which it does not interrupt for another;
+    its client's leaving ends that."""
+    with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port) as other:
+        other.send(raw.post(LONG, path=PATH))
+        raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 1000)
+        time.sleep(0.2)  # until it is submitted; and a worker that has not begun would take either
+        raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 0)
+        answer = daemon.client.send("POST", PATH + "?timeout_ms=100", LONG,
+                                    {"Content-Type": JSON_TYPE})
+        other.close()
+        assert (answer.status, answer.json["type"]) == (504, "/problems/deadline-exceeded")
