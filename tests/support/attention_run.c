@@ -168,6 +168,15 @@ void *run_copy(const struct run *run, enum attn_result_name name) {
     return copy;
 }
 
+void run_expect_same_bits(const struct run *run, const struct run *other, size_t first) {
+    for (size_t n = first; n < ATTN_RESULT_COUNT; n++) {
+        const struct attn_result_tensor *tensor = &run->result.tensors[n];
+        ck_assert_uint_eq(tensor->bytes, other->result.tensors[n].bytes);
+        if (tensor->bytes > 0)
+            ck_assert_mem_eq(tensor->data, other->result.tensors[n].data, tensor->bytes);
+    }
+}
+
 bool run_is_close(double got, double want, double tolerance) {
     if (isnan(want) || isinf(want))
         return isnan(want) ? isnan(got) : got == want;

@@ -56,6 +56,9 @@ double run_output_at(const struct run *run, size_t b, size_t h, size_t t, size_t
 /* A copy of a tensor of the answer; the caller frees it. */
 void *run_copy(const struct run *run, enum attn_result_name name);
 
+/* Every tensor of the answer from `first` on has the other's bits. */
+void run_expect_same_bits(const struct run *run, const struct run *other, size_t first);
+
 /* The formula's answer. All [B,Hq,Tq,...] of the whole map; free with run_expected_close. */
 struct run_expected {
     double *stage[ATTN_STAGE_WEIGHTS + 1]; /* [B,Hq,Tq,Tk] */

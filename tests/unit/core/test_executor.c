@@ -124,9 +124,7 @@ START_TEST(layouts_carry_the_same_bits) {
                 for (size_t d = 0; d < CASE_SIZES.Dv; d++)
                     if (run_output_at(&other, b, h, t, d) != run_output_at(&plain, b, h, t, d))
                         ck_abort_msg("output [%zu,%zu,%zu,%zu] differs", b, h, t, d);
-    for (unsigned n = ATTN_RESULT_WEIGHTS; n < ATTN_RESULT_COUNT; n++)
-        ck_assert_mem_eq(other.result.tensors[n].data, plain.result.tensors[n].data,
-                         plain.result.tensors[n].bytes);
+    run_expect_same_bits(&other, &plain, ATTN_RESULT_WEIGHTS);
     run_close(&plain);
     run_close(&other);
 }
@@ -147,9 +145,7 @@ START_TEST(lower_ranks_carry_the_same_bits) {
         plain.request.returns = other.request.returns = RUN_EVERYTHING;
         run_all(&plain);
         run_all(&other);
-        for (size_t name = 0; name < ATTN_RESULT_COUNT; name++)
-            ck_assert_mem_eq(other.result.tensors[name].data, plain.result.tensors[name].data,
-                             plain.result.tensors[name].bytes);
+        run_expect_same_bits(&other, &plain, 0);
         run_close(&plain);
         run_close(&other);
     }
@@ -244,9 +240,7 @@ START_TEST(order_and_threads_change_no_bit) {
     for (size_t n = 0; n < 3; n++)
         pthread_join(threads[n], NULL);
     run_heads_close(team.heads);
-    for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
-        ck_assert_mem_eq(other.run.result.tensors[n].data, shared.run.result.tensors[n].data,
-                         shared.run.result.tensors[n].bytes);
+    run_expect_same_bits(&other.run, &shared.run, 0);
     ck_assert_uint_eq(atomic_load(&other.run.result.scores_computed),
                       atomic_load(&shared.run.result.scores_computed));
     ck_assert_uint_eq(atomic_load(&other.run.result.empty_rows),
