@@ -148,7 +148,7 @@ tests: $(TESTS)
 unit: ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug for another build)
 	@test -n "$(TESTS)" || { echo "make unit: there are no tests under tests/unit" >&2; exit 1; }
 	+@$(parallel) tests
-	@failed=0; for t in $(TESTS); do $(SANITIZE) $$t || failed=1; done; exit $$failed
+	@printf '%s\n' $(TESTS) | $(SANITIZE) xargs -n 1 -P $(JOBS) sh -c '"$$0" || { echo "$$0 failed" >&2; exit 1; }'
 
 e2e: ## build the daemon and test it over HTTP (VARIANT=..., E2E=files, PYTEST_ARGS='-k name')
 	+@$(parallel) $(DAEMON)
