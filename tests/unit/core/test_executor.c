@@ -251,6 +251,7 @@ START_TEST(order_and_threads_change_no_bit) {
 END_TEST
 
 static Suite *executor_suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("executor");
     const int kernels = kernel_count();
     TCase *formula = tcase_create("formula");

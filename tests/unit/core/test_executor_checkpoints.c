@@ -118,6 +118,7 @@ START_TEST(a_kernel_looks_up_often) {
 END_TEST
 
 static Suite *executor_checkpoints_suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("executor_checkpoints");
     const int kernels = kernel_count();
     TCase *all = tcase_create("all");

@@ -306,6 +306,7 @@ START_TEST(a_cancelled_task_ends) {
 END_TEST
 
 static Suite *executor_map_suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("executor_map");
     const int kernels = kernel_count();
     TCase *parts = tcase_create("parts");

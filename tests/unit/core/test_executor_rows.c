@@ -308,6 +308,7 @@ START_TEST(a_value_that_overflows_the_output_is_said) {
 END_TEST
 
 static Suite *executor_rows_suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("executor_rows");
     const int kernels = kernel_count();
     TCase *sink = tcase_create("sink");

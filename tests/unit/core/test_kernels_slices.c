@@ -166,6 +166,7 @@ START_TEST(a_causal_call_computes_half) {
 END_TEST
 
 static Suite *kernels_slices_suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("kernels_slices");
     TCase *cases = tcase_create("masks that cut blocks");
     const int runs = kernel_count() * MASK_COUNT;

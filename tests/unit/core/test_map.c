@@ -225,6 +225,7 @@ START_TEST(memory_does_not_grow_with_the_map) {
 END_TEST
 
 static Suite *suite(void) {
+    attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     Suite *suite = suite_create("map");
     TCase *reductions = tcase_create("reductions");
     TCase *threads = tcase_create("threads");
