@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/area.h"
 #include "core/checked.h"
 #include "core/convert.h"
 #include "core/executor_internal.h"
@@ -34,32 +35,20 @@ struct running {
     size_t group;
 };
 
-static bool add_area(size_t rows, size_t columns, size_t element, size_t *total) {
-    size_t bytes;
-    return attn_mul_size(rows, columns, &bytes) && attn_mul_size(bytes, element, &bytes) &&
-           attn_round_up_size(bytes, 64, &bytes) && attn_add_size(*total, bytes, total);
-}
-
 size_t attn_task_workspace_bytes(const struct attn_call *call, const struct attn_kernel *kernel,
                                  const struct attn_grid *grid) {
     const size_t real = attn_kernel_real_size(kernel, call);
     size_t M;
     size_t total = 0;
     if (attn_mul_size(attn_call_group(call), grid->row_tile, &M) &&
-        add_area(M, call->Dv, real, &total) && add_area(M, grid->key_tile, real, &total) &&
-        add_area(M, 1, sizeof(double), &total) && add_area(M, 1, sizeof(double), &total) &&
-        add_area(M, 1, sizeof(double), &total) && add_area(M, 1, sizeof(bool), &total) &&
+        attn_area_add(M, call->Dv, real, &total) &&
+        attn_area_add(M, grid->key_tile, real, &total) &&
+        attn_area_add(M, 1, sizeof(double), &total) &&
+        attn_area_add(M, 1, sizeof(double), &total) &&
+        attn_area_add(M, 1, sizeof(double), &total) && attn_area_add(M, 1, sizeof(bool), &total) &&
         attn_add_size(total, kernel->workspace(kernel, call, grid), &total))
         return total;
     return SIZE_MAX;
-}
-
-static void *take(char **cursor, size_t rows, size_t columns, size_t element) {
-    size_t bytes = 0;
-    void *area = *cursor;
-    const bool fits = add_area(rows, columns, element, &bytes);
-    *cursor += fits ? bytes : 0;
-    return area;
 }
 
 static void divide_workspace(struct running *run, void *workspace) {
@@ -67,12 +56,12 @@ static void divide_workspace(struct running *run, void *workspace) {
     const size_t real = attn_kernel_real_size(run->plan->kernel, call);
     const size_t M = run->group * run->plan->grid.row_tile;
     char *cursor = workspace;
-    run->at.o = take(&cursor, M, call->Dv, real);
-    run->at.tile = take(&cursor, M, run->plan->grid.key_tile, real);
-    run->at.m = take(&cursor, M, 1, sizeof(double));
-    run->at.l = take(&cursor, M, 1, sizeof(double));
-    run->at.unit = take(&cursor, M, 1, sizeof(double));
-    run->at.wide = take(&cursor, M, 1, sizeof(bool));
+    run->at.o = attn_area_take(&cursor, attn_area_bytes(M, call->Dv, real));
+    run->at.tile = attn_area_take(&cursor, attn_area_bytes(M, run->plan->grid.key_tile, real));
+    run->at.m = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
+    run->at.l = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
+    run->at.unit = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
+    run->at.wide = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(bool)));
     run->at.kernel = cursor;
 }
 

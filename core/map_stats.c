@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/area.h"
 #include "core/convert.h"
 #include "core/map_internal.h"
 
@@ -48,19 +49,13 @@ static bool changes_scores(const struct attn_call *call) {
     return call->softcap > 0 || !attn_tensor_is_none(&call->bias) || call->alibi != NULL;
 }
 
-static bool add_area(size_t a, size_t b, size_t element, size_t *total) {
-    size_t bytes;
-    return attn_mul_size(a, b, &bytes) && attn_mul_size(bytes, element, &bytes) &&
-           attn_round_up_size(bytes, 64, &bytes) && attn_add_size(*total, bytes, total);
-}
-
 static size_t carry_bytes(const struct attn_call *call, const struct attn_plan *plan) {
     const size_t group = attn_call_group(call);
     size_t total = 0;
     (void)plan;
-    return add_area(group, 1, sizeof(struct head), &total) &&
-                   add_area(group, call->Tk, sizeof(double), &total) &&
-                   add_area(group, call->Tk, sizeof(double), &total)
+    return attn_area_add(group, 1, sizeof(struct head), &total) &&
+                   attn_area_add(group, call->Tk, sizeof(double), &total) &&
+                   attn_area_add(group, call->Tk, sizeof(double), &total)
                ? total
                : SIZE_MAX;
 }
@@ -69,20 +64,12 @@ static size_t slot_bytes(const struct attn_call *call, const struct attn_plan *p
     const size_t real = real_size(call, plan);
     size_t M, total = carry_bytes(call, plan);
     return attn_mul_size(attn_call_group(call), plan->grid.row_tile, &M) && total != SIZE_MAX &&
-                   add_area(M, 1, sizeof(struct row), &total) &&
-                   add_area(M, plan->grid.key_tile, real, &total) &&
-                   add_area(M, plan->grid.key_tile, real, &total) &&
-                   add_area(1, plan->grid.key_tile, real, &total)
+                   attn_area_add(M, 1, sizeof(struct row), &total) &&
+                   attn_area_add(M, plan->grid.key_tile, real, &total) &&
+                   attn_area_add(M, plan->grid.key_tile, real, &total) &&
+                   attn_area_add(1, plan->grid.key_tile, real, &total)
                ? total
                : SIZE_MAX;
-}
-
-static void *take(char **cursor, size_t a, size_t b, size_t element) {
-    void *area = *cursor;
-    size_t bytes = 0;
-    if (add_area(a, b, element, &bytes))
-        *cursor += bytes;
-    return area;
 }
 
 static struct parts parts_of(const struct attn_reducer *reducer, void *memory) {
@@ -91,12 +78,16 @@ static struct parts parts_of(const struct attn_reducer *reducer, void *memory) {
     const size_t real = at->wide ? sizeof(double) : sizeof(float);
     char *cursor = memory;
     struct parts parts;
-    parts.heads = take(&cursor, at->group, 1, sizeof(struct head));
-    parts.received = take(&cursor, at->group, at->call->Tk, sizeof(double));
-    parts.seen = take(&cursor, at->group, at->call->Tk, sizeof(double));
-    parts.rows = take(&cursor, at->group * grid->row_tile, 1, sizeof(struct row));
-    parts.scaled = take(&cursor, at->group * grid->row_tile, grid->key_tile, real);
-    parts.masked = take(&cursor, at->group * grid->row_tile, grid->key_tile, real);
+    parts.heads = attn_area_take(&cursor, attn_area_bytes(at->group, 1, sizeof(struct head)));
+    parts.received =
+        attn_area_take(&cursor, attn_area_bytes(at->group, at->call->Tk, sizeof(double)));
+    parts.seen = attn_area_take(&cursor, attn_area_bytes(at->group, at->call->Tk, sizeof(double)));
+    parts.rows =
+        attn_area_take(&cursor, attn_area_bytes(at->group * grid->row_tile, 1, sizeof(struct row)));
+    parts.scaled =
+        attn_area_take(&cursor, attn_area_bytes(at->group * grid->row_tile, grid->key_tile, real));
+    parts.masked =
+        attn_area_take(&cursor, attn_area_bytes(at->group * grid->row_tile, grid->key_tile, real));
     parts.line = cursor;
     return parts;
 }

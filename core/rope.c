@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "core/area.h"
 #include "core/checked.h"
 
 enum { BLOCK = 32 };
@@ -23,12 +24,10 @@ struct areas {
 };
 
 static bool take(size_t rows, size_t columns, size_t element, char **cursor, size_t *total) {
-    size_t bytes;
-    if (!attn_mul_size(rows, columns, &bytes) || !attn_mul_size(bytes, element, &bytes) ||
-        !attn_round_up_size(bytes, 64, &bytes) || !attn_add_size(*total, bytes, total))
+    if (!attn_area_add(rows, columns, element, total))
         return false;
     if (*cursor != NULL)
-        *cursor += bytes;
+        attn_area_take(cursor, attn_area_bytes(rows, columns, element));
     return true;
 }
 

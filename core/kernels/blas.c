@@ -13,9 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/checked.h"
+#include "core/area.h"
 #include "core/convert.h"
 #include "core/kernels/operand.h"
+#include "core/kernels/piece.h"
 #include "core/kernels/rowops.h"
 #include "core/kernels/wide.h"
 
@@ -55,32 +56,24 @@ static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn
     return (struct attn_grid){.row_tile = attn_max_size(SCORE_ROWS / G, 1), .key_tile = KEY_TILE};
 }
 
-static size_t area_bytes(size_t rows, size_t columns, size_t element) {
-    size_t bytes;
-    if (attn_mul_size(rows, columns, &bytes) && attn_mul_size(bytes, element, &bytes) &&
-        attn_round_up_size(bytes, 64, &bytes))
-        return bytes;
-    return SIZE_MAX;
-}
-
 static struct workspace_areas workspace_areas(const struct attn_call *call,
                                               const struct attn_grid *tiles, size_t real) {
     const size_t rows = tiles->row_tile;
     const size_t keys = tiles->key_tile;
-    const size_t M = area_bytes(attn_call_group(call), rows, 1) == SIZE_MAX
+    const size_t M = attn_area_bytes(attn_call_group(call), rows, 1) == SIZE_MAX
                          ? SIZE_MAX
                          : attn_call_group(call) * rows;
     const bool additive = call->score == ATTN_SCORE_ADDITIVE;
     return (struct workspace_areas){
-        .q = area_bytes(M, call->D, real),
-        .s = area_bytes(M, keys, real),
-        .panel = area_bytes(keys, attn_max_size(call->D, call->Dv), real),
-        .addend = area_bytes(keys, 1, real),
-        .row = area_bytes(M, 1, real),
-        .w = additive ? area_bytes(attn_call_group(call) + 1, call->D, real) : 0,
-        .bits = area_bytes(rows, attn_mask_row_words(keys), sizeof(uint64_t)),
+        .q = attn_area_bytes(M, call->D, real),
+        .s = attn_area_bytes(M, keys, real),
+        .panel = attn_area_bytes(keys, attn_max_size(call->D, call->Dv), real),
+        .addend = attn_area_bytes(keys, 1, real),
+        .row = attn_area_bytes(M, 1, real),
+        .w = additive ? attn_area_bytes(attn_call_group(call) + 1, call->D, real) : 0,
+        .bits = attn_area_bytes(rows, attn_mask_row_words(keys), sizeof(uint64_t)),
         .scratch =
-            area_bytes(attn_mask_scratch_words(&call->mask, rows, keys), 1, sizeof(uint64_t))};
+            attn_area_bytes(attn_mask_scratch_words(&call->mask, rows, keys), 1, sizeof(uint64_t))};
 }
 
 static size_t tiles_bytes(const struct attn_call *call, const struct attn_grid *tiles,
@@ -106,7 +99,7 @@ static struct attn_grid wide_grid(const struct attn_grid *tiles) {
 static size_t wide_output_bytes(const struct attn_call *call, const struct attn_grid *wide) {
     size_t rows;
     return attn_mul_size(attn_call_group(call), wide->row_tile, &rows)
-               ? area_bytes(rows, call->Dv, sizeof(double))
+               ? attn_area_bytes(rows, call->Dv, sizeof(double))
                : SIZE_MAX;
 }
 
@@ -127,89 +120,25 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
     return attn_max_size(attn_wide_workspace(call, tiles), tiles_bytes(call, tiles, sizeof(float)));
 }
 
-static void *take_area(char **cursor, size_t bytes) {
-    void *area = *cursor;
-    *cursor += bytes;
-    return area;
-}
-
 /* True when BLAS can read rows of this width in place: dense rows, a stride that is an int. */
 static bool fits_blas(const struct attn_operand *operand, size_t width) {
     return operand->sd == 1 && operand->st >= (ptrdiff_t)attn_max_size(width, 1) &&
            operand->st <= INT_MAX;
 }
 
-/* The query heads whose masks must be looked at: one where all are alike. */
-static size_t distinct_heads(const struct attn_call *call) {
-    return attn_mask_varies_by_head(&call->mask) ? attn_call_group(call) : 1;
-}
-
-/* The keys that some row of some head of the task can see. */
-static void group_key_range(const struct attn_task *task, size_t *begin, size_t *end) {
-    const struct attn_call *call = task->call;
-    *begin = call->Tk;
-    *end = 0;
-    for (size_t g = 0; g < distinct_heads(call); g++) {
-        size_t first, last;
-        attn_mask_key_range(&call->mask, &call->space, task->b,
-                            task->hkv * attn_call_group(call) + g, task->row, task->rows, &first,
-                            &last);
-        if (first >= last)
-            continue;
-        *begin = attn_min_size(*begin, first);
-        *end = attn_max_size(*end, last);
-    }
-    *begin = attn_min_size(*begin, *end);
-}
-
-/* A rectangle of the scores that is computed in one go: rows are score rows of the task, of all its
- * heads or of its only one. */
-struct piece {
-    size_t row, rows;
-    size_t key, keys;
-    enum attn_tile_class class;
-};
-
-static struct attn_mask_tile mask_tile(const struct attn_task *task, const struct piece *piece,
-                                       size_t g) {
-    const size_t G = attn_call_group(task->call);
-    return (struct attn_mask_tile){.b = task->b,
-                                   .h = task->hkv * G + g,
-                                   .row = task->row + piece->row,
-                                   .rows = piece->rows / G,
-                                   .key = piece->key,
-                                   .keys = piece->keys};
-}
-
-/* Empty when every head's tile is, full when every head's is. */
-static enum attn_tile_class piece_class(const struct attn_task *task, const struct piece *piece) {
-    const struct attn_call *call = task->call;
-    enum attn_tile_class class = ATTN_TILE_FULL;
-    if (call->mask.count == 0)
-        return class;
-    for (size_t g = 0; g < distinct_heads(call); g++) {
-        const struct attn_mask_tile tile = mask_tile(task, piece, g);
-        const enum attn_tile_class one = attn_mask_classify(&call->mask, &call->space, &tile, true);
-        class = g == 0 || one == class ? one : ATTN_TILE_PARTIAL;
-    }
-    return class;
-}
-
 /* The class of `keys` keys of a slice from `key` on. */
-static enum attn_tile_class part_class(const struct attn_task *task, const struct piece *slice,
+static enum attn_tile_class part_class(const struct attn_task *task, const struct attn_piece *slice,
                                        size_t key, size_t keys) {
-    struct piece part = *slice;
+    struct attn_piece part = *slice;
     part.key = key;
     part.keys = keys;
-    return piece_class(task, &part);
+    return attn_piece_classify(task, &part);
 }
 
 /* Drops the keys at both ends of a slice that none of its rows sees. */
-static void trim_slice(const struct attn_task *task, struct piece *slice) {
-    const struct attn_call *call = task->call;
+static void trim_slice(const struct attn_task *task, struct attn_piece *slice) {
     size_t begin, end;
-    attn_mask_key_range(&call->mask, &call->space, task->b, task->hkv, task->row + slice->row,
-                        slice->rows, &begin, &end);
+    attn_piece_key_range(task, slice, &begin, &end);
     begin = attn_max_size(begin, slice->key);
     end = attn_min_size(end, slice->key + slice->keys);
     while (begin + SLICE_KEYS <= end &&
@@ -224,15 +153,15 @@ static void trim_slice(const struct attn_task *task, struct piece *slice) {
 
 /* Cuts a partial block of a task with one head into slices of rows, each with the keys that it may
  * see. Returns how many; 0 when that would spare less than a third of the block. */
-static size_t slice_block(const struct attn_task *task, const struct piece *block,
-                          struct piece *slices) {
+static size_t slice_block(const struct attn_task *task, const struct attn_piece *block,
+                          struct attn_piece *slices) {
     size_t count = 0, area = 0;
     for (size_t row = 0; row < block->rows; row += SLICE_ROWS) {
-        struct piece slice = *block;
+        struct attn_piece slice = *block;
         slice.row = row;
         slice.rows = attn_min_size(SLICE_ROWS, block->rows - row);
         trim_slice(task, &slice);
-        slice.class = piece_class(task, &slice);
+        slice.class = attn_piece_classify(task, &slice);
         if (slice.keys == 0 || slice.class == ATTN_TILE_EMPTY)
             continue;
         area += slice.rows * slice.keys;
@@ -247,10 +176,10 @@ static size_t slice_block(const struct attn_task *task, const struct piece *bloc
  * of pieces; there is room for MAX_PIECES.
  */
 static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
-                        struct piece *pieces) {
+                        struct attn_piece *pieces) {
     const size_t G = attn_call_group(task->call);
-    struct piece block = {.rows = G * task->rows, .key = key, .keys = keys};
-    block.class = piece_class(task, &block);
+    struct attn_piece block = {.rows = G * task->rows, .key = key, .keys = keys};
+    block.class = attn_piece_classify(task, &block);
     if (block.class == ATTN_TILE_EMPTY)
         return 0;
     size_t count = 0;
@@ -265,6 +194,7 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 
 #define BLAS_PASTE2(a, b) a##b
 #define BLAS_PASTE(a, b) BLAS_PASTE2(a, b)
+#define FINISH_PASTE(a, b) BLAS_PASTE2(a, b)
 
 #define REAL float
 #define SUFFIX _float
@@ -278,6 +208,8 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define VALUE_ROW attn_value_row_float
 #define REAL_MIN FLT_MIN
 #define REAL_MAX FLT_MAX
+#include "core/kernels/finish.h"
+
 #include "core/kernels/blas_tiles.h"
 #include "core/kernels/blas_tiles_attend.h"
 
@@ -293,6 +225,8 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
 #define VALUE_ROW attn_value_row_double
 #define REAL_MIN DBL_MIN
 #define REAL_MAX DBL_MAX
+#include "core/kernels/finish.h"
+
 #include "core/kernels/blas_tiles.h"
 #include "core/kernels/blas_tiles_attend.h"
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tiles and their scores for one real type, and the maps made of them; included by blas.c with
- *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), GEMM, LOAD, REAL_DTYPE,
- *   QUERY_ROW, KEY_ROW and VALUE_ROW (operand.h's),
- *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number, and
- *   WIDENS, whether rows with scores that are not finite are done again in a wider type.
- * blas_tiles_attend.h, which takes these definitions back, comes after it.
+ *   GEMM, REAL_DTYPE, QUERY_ROW, KEY_ROW and VALUE_ROW (operand.h's)
+ * and with finish.h, which comes before it, and its definitions. blas_tiles_attend.h comes after it
+ * and takes all of them back.
  *
  *   S = Q K^T                      [M][keys], one product for all heads of the group;
  *                                  or S = sum of w tanh(q + k), as the call's score says
@@ -44,29 +42,17 @@ static struct F(tiles) F(tiles_open)(const struct attn_task *task, void *memory)
     tiles.G = attn_call_group(call);
     tiles.M = tiles.G * task->rows;
     const struct workspace_areas areas = workspace_areas(call, &task->grid, sizeof(REAL));
-    tiles.q = take_area(&cursor, areas.q);
-    tiles.s = take_area(&cursor, areas.s);
-    tiles.panel = take_area(&cursor, areas.panel);
-    tiles.addend = take_area(&cursor, areas.addend);
-    tiles.m = take_area(&cursor, areas.row);
-    tiles.l = take_area(&cursor, areas.row);
-    tiles.fit = take_area(&cursor, areas.row);
-    tiles.w = take_area(&cursor, areas.w);
-    tiles.bits = take_area(&cursor, areas.bits);
-    tiles.scratch = take_area(&cursor, areas.scratch);
+    tiles.q = attn_area_take(&cursor, areas.q);
+    tiles.s = attn_area_take(&cursor, areas.s);
+    tiles.panel = attn_area_take(&cursor, areas.panel);
+    tiles.addend = attn_area_take(&cursor, areas.addend);
+    tiles.m = attn_area_take(&cursor, areas.row);
+    tiles.l = attn_area_take(&cursor, areas.row);
+    tiles.fit = attn_area_take(&cursor, areas.row);
+    tiles.w = attn_area_take(&cursor, areas.w);
+    tiles.bits = attn_area_take(&cursor, areas.bits);
+    tiles.scratch = attn_area_take(&cursor, areas.scratch);
     return tiles;
-}
-
-/* row := row * scale. The product may fit a real where the scale alone does not. */
-static void F(scale_query)(const struct F(tiles) * tiles, REAL *row, double scale) {
-    const size_t D = tiles->task->call->D;
-    const double magnitude = fabs(scale);
-    if (scale == 0 || ((double)REAL_MIN <= magnitude && magnitude <= (double)REAL_MAX)) {
-        tiles->ops->ROWOPS.scale(row, D, (REAL)scale);
-        return;
-    }
-    for (size_t d = 0; d < D; d++)
-        row[d] = (REAL)((double)row[d] * scale);
 }
 
 /* Puts a row where it belongs, unless it has been loaded there. */
@@ -85,7 +71,7 @@ static void F(pack_queries)(struct F(tiles) * tiles, double scale) {
             QUERY_ROW(task, attn_score_row_head(task, row), attn_score_row_query(task, row), place);
         F(place_row)(from, D, place);
         if (scale != 1)
-            F(scale_query)(tiles, place, scale);
+            F(scale_row)(tiles->ops, place, D, scale);
     }
     tiles->q_largest = tiles->ops->ROWOPS.magnitude(tiles->q, tiles->M * D);
 }
@@ -100,7 +86,7 @@ static void F(pack_weights)(const struct F(tiles) * tiles, double scale) {
         LOAD(w->dtype, (const char *)w->data + at * (ptrdiff_t)attn_dtype_size(w->dtype),
              w->stride[3], D, tiles->w + g * D);
         if (scale != 1)
-            F(scale_query)(tiles, tiles->w + g * D, scale);
+            F(scale_row)(tiles->ops, tiles->w + g * D, D, scale);
     }
 }
 
@@ -131,18 +117,9 @@ static struct F(block)
     return (struct F(block)){tiles->panel, (int)attn_max_size(width, 1)};
 }
 
-/*
- * A float that is not finite may stand for a score that is one in double, so the row has to be done
- * in double: it is told by NaN, which nothing but a mask takes away. -inf would seem hidden.
- */
-static void F(mark_lost)(REAL *s, size_t n) {
-    for (size_t e = 0; e < n; e++)
-        s[e] = isfinite(s[e]) ? s[e] : (REAL)NAN;
-}
-
 /* Whether a product of the piece, or a part of its sum, may exceed the reals: told from the largest
  * elements of q and k, or from the products themselves where those are fewer. */
-static bool F(may_overflow)(const struct F(tiles) * tiles, const struct piece *piece,
+static bool F(may_overflow)(const struct F(tiles) * tiles, const struct attn_piece *piece,
                             struct F(block) k) {
     const size_t D = tiles->task->call->D;
     REAL largest = 0;
@@ -158,7 +135,7 @@ static bool F(may_overflow)(const struct F(tiles) * tiles, const struct piece *p
 }
 
 /* S = Q K^T for a piece; rows of S are `keys` apart. */
-static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
+static void F(multiply_keys)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
     const size_t D = tiles->task->call->D;
     if (D == 0) {
         memset(tiles->s, 0, piece->rows * piece->keys * sizeof(REAL));
@@ -172,7 +149,7 @@ static void F(multiply_keys)(const struct F(tiles) * tiles, const struct piece *
 }
 
 /* S = sum of w tanh(q + k) for a piece, from keys that lie side by side. */
-static void F(add_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
+static void F(add_keys)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
     const struct attn_task *task = tiles->task;
     const size_t D = task->call->D, keys = piece->keys;
     for (size_t j = 0; j < keys; j++) {
@@ -190,99 +167,36 @@ static void F(add_keys)(const struct F(tiles) * tiles, const struct piece *piece
 }
 
 /* S of a piece by the call's score: raw, or scaled as q or the weights were packed. */
-static void F(score_keys)(const struct F(tiles) * tiles, const struct piece *piece) {
+static void F(score_keys)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
     if (tiles->task->call->score == ATTN_SCORE_ADDITIVE)
         F(add_keys)(tiles, piece);
     else
         F(multiply_keys)(tiles, piece);
 }
 
-static void F(add_bias)(const struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
-                        REAL *s) {
-    const struct attn_tensor *bias = &tiles->task->call->bias;
-    const ptrdiff_t at = attn_tensor_offset(bias, tiles->task->b, h, t, key);
-    const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
-    LOAD(bias->dtype, from, bias->stride[3], keys, tiles->addend);
-    const double *exact = (const void *)from;
-    for (size_t j = 0; j < keys && WIDENS && bias->dtype == ATTN_FLOAT64; j++)
-        if (isinf(tiles->addend[j]) && isfinite(exact[(ptrdiff_t)j * bias->stride[3]]))
-            tiles->addend[j] = (REAL)NAN; /* lost */
-    tiles->ops->ROWOPS.add_bias(s, tiles->addend, keys, WIDENS ? (REAL)NAN : -(REAL)INFINITY);
-}
-
-/* s[j] += -slope |i - j|, i the query's absolute position. */
-static void F(add_alibi)(const struct F(tiles) * tiles, size_t h, size_t t, size_t key, size_t keys,
-                         REAL *s) {
-    const struct attn_call *call = tiles->task->call;
-    const double slope = call->alibi[h];
-    const double distance =
-        (double)t + (double)attn_call_q_offset(call, tiles->task->b) - (double)key;
-    for (size_t j = 0; j < keys; j++)
-        s[j] -= (REAL)(slope * fabs(distance - (double)j));
-    if (WIDENS && !tiles->ops->ROWOPS.all_finite(s, keys))
-        F(mark_lost)(s, keys);
-}
-
-/* Hides what the mask of head g hides in its rows of a piece. */
-static void F(mask_head)(const struct F(tiles) * tiles, const struct piece *piece, size_t g) {
-    const struct attn_call *call = tiles->task->call;
-    const struct attn_mask_tile tile = mask_tile(tiles->task, piece, g);
-    const bool shared = g > 0 && !attn_mask_varies_by_head(&call->mask);
-    if (!shared)
-        attn_mask_fill(&call->mask, &call->space, &tile, tiles->bits, tiles->scratch);
-    const size_t words = attn_mask_row_words(tile.keys);
-    for (size_t r = 0; r < tile.rows; r++)
-        tiles->ops->ROWOPS.hide(tiles->s + (g * tile.rows + r) * tile.keys, tiles->bits + r * words,
-                                tile.keys);
-}
-
 /* From products to the scores of `stage`, up to MASKED. */
-static void F(finish_scores)(const struct F(tiles) * tiles, enum attn_stage stage,
-                             const struct piece *piece) {
-    const struct attn_task *task = tiles->task;
-    const struct attn_call *call = task->call;
-    const bool biased = !attn_tensor_is_none(&call->bias);
-    /* A cap beyond the reals' range acts as the last one inside: as none, or as 0. */
-    const REAL cap = (REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX);
-    for (size_t r = 0; r < piece->rows && stage >= ATTN_STAGE_CAPPED; r++) {
-        const size_t h = task->hkv * tiles->G + (piece->row + r) / task->rows;
-        const size_t t = task->row + (piece->row + r) % task->rows;
-        REAL *s = tiles->s + r * piece->keys;
-        if (call->softcap > 0)
-            tiles->ops->ROWOPS.softcap(s, piece->keys, cap);
-        if (stage == ATTN_STAGE_CAPPED)
-            continue;
-        if (call->alibi != NULL) /* before the bias, whose -inf is no loss */
-            F(add_alibi)(tiles, h, t, piece->key, piece->keys, s);
-        if (biased)
-            F(add_bias)(tiles, h, t, piece->key, piece->keys, s);
-    }
-    const bool hides = piece->class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED;
-    for (size_t g = 0; g < tiles->G && hides; g++)
-        F(mask_head)(tiles, piece, g);
-}
-
-/* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
-static void F(weigh_row)(const struct F(tiles) * tiles, REAL *s, size_t keys, REAL m, REAL l) {
-    for (size_t j = 0; j < keys && isnan(l); j++)
-        s[j] = s[j] == -(REAL)INFINITY ? 0 : l;
-    if (isnan(l))
-        return;
-    tiles->ops->ROWOPS.exp_sum(s, keys, m == -(REAL)INFINITY ? 0 : m);
-    tiles->ops->ROWOPS.scale(s, keys, l == 0 ? 0 : 1 / l);
+static void F(finish_piece)(const struct F(tiles) * tiles, enum attn_stage stage,
+                            const struct attn_piece *piece) {
+    const struct F(finish) finish = {.task = tiles->task,
+                                     .ops = tiles->ops,
+                                     .addend = tiles->addend,
+                                     .bits = tiles->bits,
+                                     .scratch = tiles->scratch,
+                                     .s = tiles->s,
+                                     .stride = piece->keys};
+    F(finish_scores)(&finish, stage, piece);
 }
 
 /* Computes a piece of a map and puts it into its place. */
 static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_block *block,
-                         const struct piece *piece) {
+                         const struct attn_piece *piece) {
     F(score_keys)(tiles, piece);
-    F(finish_scores)(tiles, block->stage, piece);
+    F(finish_piece)(tiles, block->stage, piece);
     for (size_t r = 0; r < piece->rows; r++) {
         const size_t row = piece->row + r;
         REAL *s = tiles->s + r * piece->keys;
-        if (block->stage == ATTN_STAGE_WEIGHTS) {
-            F(weigh_row)(tiles, s, piece->keys, (REAL)block->m[row], (REAL)block->l[row]);
-        }
+        if (block->stage == ATTN_STAGE_WEIGHTS)
+            F(weigh_row)(tiles->ops, s, piece->keys, (REAL)block->m[row], (REAL)block->l[row]);
         memcpy((REAL *)block->out + row * block->keys + (piece->key - block->key), s,
                piece->keys * sizeof *s);
     }
@@ -293,7 +207,7 @@ static void F(map_piece)(const struct F(tiles) * tiles, const struct attn_score_
 static void F(scores)(const struct attn_task *task, void *memory,
                       const struct attn_score_block *block) {
     struct F(tiles) tiles = F(tiles_open)(task, memory);
-    struct piece pieces[MAX_PIECES] = {
+    struct attn_piece pieces[MAX_PIECES] = {
         {.rows = tiles.M, .key = block->key, .keys = block->keys, .class = ATTN_TILE_FULL}};
     size_t count = 1;
     F(pack_scoring)(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
@@ -302,7 +216,7 @@ static void F(scores)(const struct attn_task *task, void *memory,
         for (size_t n = 0; n < tiles.M * block->keys; n++)
             ((REAL *)block->out)[n] = hidden;
         size_t begin, end;
-        group_key_range(task, &begin, &end);
+        attn_piece_key_range(task, &pieces[0], &begin, &end);
         begin = attn_max_size(begin, block->key);
         end = attn_min_size(end, block->key + block->keys);
         count = begin < end ? cut_block(task, begin, end - begin, pieces) : 0;

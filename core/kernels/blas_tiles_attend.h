@@ -11,8 +11,8 @@
 /* One step of the online softmax for rows [from, from + rows) of a piece; S becomes P. Their
  * exp(m - m') are one call of exp, and few enough rows that S stays in the first cache between the
  * two passes. */
-static void F(soften_rows)(const struct F(tiles) * tiles, const struct piece *piece, size_t from,
-                           size_t rows) {
+static void F(soften_rows)(const struct F(tiles) * tiles, const struct attn_piece *piece,
+                           size_t from, size_t rows) {
     const struct attn_rowops *ops = tiles->ops;
     const size_t Dv = tiles->task->call->Dv;
     const size_t keys = piece->keys;
@@ -38,13 +38,13 @@ static void F(soften_rows)(const struct F(tiles) * tiles, const struct piece *pi
     }
 }
 
-static void F(soften)(const struct F(tiles) * tiles, const struct piece *piece) {
+static void F(soften)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
     for (size_t from = 0; from < piece->rows; from += SOFTEN_ROWS)
         F(soften_rows)(tiles, piece, from, attn_min_size(SOFTEN_ROWS, piece->rows - from));
 }
 
 /* O += P V for the piece's rows of v. */
-static void F(add_product)(const struct F(tiles) * tiles, const struct piece *piece,
+static void F(add_product)(const struct F(tiles) * tiles, const struct attn_piece *piece,
                            struct F(block) v) {
     const size_t Dv = tiles->task->call->Dv;
     GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)piece->rows, (int)Dv, (int)piece->keys, 1,
@@ -63,7 +63,7 @@ static struct F(block) F(cleaned)(const struct F(tiles) * tiles, struct F(block)
 }
 
 /* Adds p v for the elements of key j's v that are not finite, where p is not 0. */
-static void F(add_non_finite_row)(const struct F(tiles) * tiles, const struct piece *piece,
+static void F(add_non_finite_row)(const struct F(tiles) * tiles, const struct attn_piece *piece,
                                   size_t j, const REAL *v) {
     const size_t Dv = tiles->task->call->Dv;
     for (size_t r = 0; r < piece->rows; r++) {
@@ -75,7 +75,7 @@ static void F(add_non_finite_row)(const struct F(tiles) * tiles, const struct pi
 }
 
 /* The weights are those against the final maximum: one that ends as 0 adds nothing. */
-static void F(add_non_finite)(const struct F(tiles) * tiles, const struct piece *piece,
+static void F(add_non_finite)(const struct F(tiles) * tiles, const struct attn_piece *piece,
                               struct F(block) v) {
     const size_t Dv = tiles->task->call->Dv;
     for (size_t r = 0; r < piece->rows; r++) {
@@ -92,7 +92,7 @@ static void F(add_non_finite)(const struct F(tiles) * tiles, const struct piece 
 
 /* What a piece whose scores stand in S adds to the output. */
 static void F(add_values)(const struct F(tiles) * tiles, enum pass pass,
-                          const struct piece *piece) {
+                          const struct attn_piece *piece) {
     const struct attn_call *call = tiles->task->call;
     if (pass != PASS_NON_FINITE)
         F(soften)(tiles, piece);
@@ -111,16 +111,17 @@ static uint64_t F(walk_keys)(const struct F(tiles) * tiles, enum pass pass) {
     const size_t tile = task->grid.key_tile;
     uint64_t computed = 0;
     size_t begin, end;
-    group_key_range(task, &begin, &end);
+    const struct attn_piece all = {.rows = tiles->M};
+    attn_piece_key_range(task, &all, &begin, &end);
     for (size_t key = begin - begin % tile; key < end; key += tile) {
         if (attn_checkpoint_stops(task->checkpoint))
             break;
         const size_t first = attn_max_size(key, begin);
-        struct piece pieces[MAX_PIECES];
+        struct attn_piece pieces[MAX_PIECES];
         const size_t count = cut_block(task, first, attn_min_size(key + tile, end) - first, pieces);
         for (size_t n = 0; n < count; n++) {
             F(score_keys)(tiles, &pieces[n]);
-            F(finish_scores)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
+            F(finish_piece)(tiles, ATTN_STAGE_MASKED, &pieces[n]);
             if (attn_checkpoint_stops(task->checkpoint))
                 break;
             F(add_values)(tiles, pass, &pieces[n]);

@@ -93,19 +93,19 @@ static void widen_part(const struct attn_task *task, void *memory,
     const struct attn_grid grid = wide_grid(&task->grid);
     const struct attn_task part = part_of(task, &grid, row, rows);
     struct tiles_double tiles = tiles_open_double(&part, memory);
-    const struct piece piece = {.rows = tiles.M,
-                                .key = block->key + key,
-                                .keys = keys,
-                                .class = task->call->mask.count == 0 ? ATTN_TILE_FULL
-                                                                     : ATTN_TILE_PARTIAL};
+    const struct attn_piece piece = {.rows = tiles.M,
+                                     .key = block->key + key,
+                                     .keys = keys,
+                                     .class = task->call->mask.count == 0 ? ATTN_TILE_FULL
+                                                                          : ATTN_TILE_PARTIAL};
     pack_scoring_double(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale);
     score_keys_double(&tiles, &piece);
-    finish_scores_double(&tiles, block->stage, &piece);
+    finish_piece_double(&tiles, block->stage, &piece);
     for (size_t from = 0; from < tiles.M; from++) {
         const size_t to = from / rows * task->rows + row + from % rows;
         double *s = tiles.s + from * keys;
         if (block->stage == ATTN_STAGE_WEIGHTS)
-            weigh_row_double(&tiles, s, keys, block->m[to], block->l[to]);
+            weigh_row_double(tiles.ops, s, keys, block->m[to], block->l[to]);
         for (size_t j = 0; j < keys; j++)
             if (is_lost_score(block, to, key + j))
                 ((float *)block->out)[to * block->keys + key + j] = (float)s[j];

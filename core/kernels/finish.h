@@ -1,10 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From products to scores, for one real type: softcap, bias, ALiBi, hidden := -inf. Included with
- *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), LOAD, and
- *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number.
+ * From products to scores and weights, for one real type, whatever kernel made the products:
+ * softcap, ALiBi, bias, hidden := -inf. Included with
+ *   REAL, SUFFIX, ROWOPS (member of struct attn_rowops), LOAD,
+ *   REAL_MIN and REAL_MAX, the smallest and the largest positive normal number, and
+ *   WIDENS, whether rows with scores that are not finite are done again in a wider type.
  */
 #define F(name) FINISH_PASTE(name, SUFFIX)
+
+/* row := row * scale. The product may fit a real where the scale alone does not. */
+static void F(scale_row)(const struct attn_rowops *ops, REAL *row, size_t n, double scale) {
+    const double magnitude = fabs(scale);
+    if (scale == 0 || ((double)REAL_MIN <= magnitude && magnitude <= (double)REAL_MAX)) {
+        ops->ROWOPS.scale(row, n, (REAL)scale);
+        return;
+    }
+    for (size_t e = 0; e < n; e++)
+        row[e] = (REAL)((double)row[e] * scale);
+}
+
+/* exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN. */
+static void F(weigh_row)(const struct attn_rowops *ops, REAL *s, size_t keys, REAL m, REAL l) {
+    for (size_t j = 0; j < keys && isnan(l); j++)
+        s[j] = s[j] == -(REAL)INFINITY ? 0 : l;
+    if (isnan(l))
+        return;
+    ops->ROWOPS.exp_sum(s, keys, m == -(REAL)INFINITY ? 0 : m);
+    ops->ROWOPS.scale(s, keys, l == 0 ? 0 : 1 / l);
+}
 
 /* A piece of the scores and what finishing it needs; the areas are the kernel's workspace. */
 struct F(finish) {
@@ -33,10 +56,11 @@ static void F(add_bias)(const struct F(finish) * finish, size_t h, size_t t,
     const char *from = (const char *)bias->data + at * (ptrdiff_t)attn_dtype_size(bias->dtype);
     LOAD(bias->dtype, from, bias->stride[3], piece->keys, finish->addend);
     const double *exact = (const void *)from;
-    for (size_t j = 0; j < piece->keys && bias->dtype == ATTN_FLOAT64; j++)
+    for (size_t j = 0; j < piece->keys && WIDENS && bias->dtype == ATTN_FLOAT64; j++)
         if (isinf(finish->addend[j]) && isfinite(exact[(ptrdiff_t)j * bias->stride[3]]))
             finish->addend[j] = (REAL)NAN; /* lost */
-    finish->ops->ROWOPS.add_bias(s, finish->addend, piece->keys, (REAL)NAN);
+    finish->ops->ROWOPS.add_bias(s, finish->addend, piece->keys,
+                                 WIDENS ? (REAL)NAN : -(REAL)INFINITY);
 }
 
 /* s[j] += -slope |i - j|, i the query's absolute position. */
@@ -48,7 +72,8 @@ static void F(add_alibi)(const struct F(finish) * finish, size_t h, size_t t,
         (double)t + (double)attn_call_q_offset(call, finish->task->b) - (double)piece->key;
     for (size_t j = 0; j < piece->keys; j++)
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
-    F(mark_lost)(s, piece->keys);
+    if (WIDENS && !finish->ops->ROWOPS.all_finite(s, piece->keys))
+        F(mark_lost)(s, piece->keys);
 }
 
 static void F(hide)(const struct F(finish) * finish, const struct attn_piece *piece) {
@@ -72,8 +97,8 @@ static void F(finish_row)(const struct F(finish) * finish, enum attn_stage stage
                           const struct attn_piece *piece, REAL *s) {
     const struct attn_task *task = finish->task;
     const struct attn_call *call = task->call;
-    const size_t h = task->hkv * attn_call_group(call) + row / task->rows;
-    const size_t t = task->row + row % task->rows;
+    const size_t h = attn_score_row_head(task, row);
+    const size_t t = attn_score_row_query(task, row);
     /* A cap beyond the reals' range acts as the last one inside: as none, or as 0. */
     if (call->softcap > 0)
         finish->ops->ROWOPS.softcap(s, piece->keys,

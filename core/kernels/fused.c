@@ -248,7 +248,7 @@ static bool has_few_rows(const struct attn_call *call, size_t few) {
     const struct attn_kernel attn_kernel_decode_##identifier = {                          \
         .name = "decode-" label,                                                          \
         .sentence = "Few queries: keys and values in place, " instructions "; float32.",  \
-        .set = attn_direct_set_##identifier,                                              \
+        .set = attn_decode_set_##identifier,                                              \
         .available = available_##identifier,                                              \
         .float32_only = true,                                                             \
         .products_only = true,                                                            \

@@ -55,6 +55,6 @@ struct attn_fused_set {
 };
 
 extern const struct attn_fused_set attn_fused_set_avx2[], attn_fused_set_avx512[],
-    attn_fused_set_neon[], attn_direct_set_avx2[], attn_direct_set_avx512[], attn_direct_set_neon[];
+    attn_fused_set_neon[], attn_decode_set_avx2[], attn_decode_set_avx512[], attn_decode_set_neon[];
 
 #endif

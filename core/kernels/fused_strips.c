@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/checked.h"
+#include "core/area.h"
 #include "core/convert.h"
 #include "core/kernels/fused_pack.h"
 #include "core/kernels/operand.h"
@@ -20,6 +20,7 @@
 #define LOAD attn_load_float
 #define REAL_MIN FLT_MIN
 #define REAL_MAX FLT_MAX
+#define WIDENS true
 #include "core/kernels/finish.h"
 
 enum {
@@ -85,14 +86,6 @@ struct areas {
     size_t q, o, row, s, addend, bits, mask, scratch, block;
 };
 
-static size_t area_bytes(size_t rows, size_t columns, size_t element) {
-    size_t bytes;
-    if (attn_mul_size(rows, columns, &bytes) && attn_mul_size(bytes, element, &bytes) &&
-        attn_round_up_size(bytes, 64, &bytes))
-        return bytes;
-    return SIZE_MAX;
-}
-
 static struct areas areas_of(const struct attn_fused_set *set, const struct attn_call *call,
                              const struct attn_grid *tiles) {
     size_t M;
@@ -102,15 +95,15 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
     const size_t words = attn_mask_scratch_words(&call->mask, set->rows, ATTN_FUSED_KEYS);
     /* Packing four rows at a time may write a few floats past a strip of six. */
     return (struct areas){
-        .q = area_bytes(rows, call->D, sizeof(float)) == SIZE_MAX
+        .q = attn_area_bytes(rows, call->D, sizeof(float)) == SIZE_MAX
                  ? SIZE_MAX
-                 : area_bytes(rows, call->D, sizeof(float)) + 64,
-        .o = area_bytes(rows, attn_strips_round_up(call->Dv, PANEL), sizeof(float)),
-        .row = area_bytes(rows, 1, sizeof(float)),
-        .s = area_bytes(set->rows, ATTN_FUSED_STRIDE, sizeof(float)),
-        .addend = area_bytes(ATTN_FUSED_KEYS, 1, sizeof(float)),
-        .bits = area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
-        .mask = area_bytes(words, 1, sizeof(uint64_t)),
+                 : attn_area_bytes(rows, call->D, sizeof(float)) + 64,
+        .o = attn_area_bytes(rows, attn_strips_round_up(call->Dv, PANEL), sizeof(float)),
+        .row = attn_area_bytes(rows, 1, sizeof(float)),
+        .s = attn_area_bytes(set->rows, ATTN_FUSED_STRIDE, sizeof(float)),
+        .addend = attn_area_bytes(ATTN_FUSED_KEYS, 1, sizeof(float)),
+        .bits = attn_area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
+        .mask = attn_area_bytes(words, 1, sizeof(uint64_t)),
         .scratch = attn_fused_scratch_bytes(call),
         .block = attn_fused_own_bytes(set, call, tiles)};
 }
@@ -128,12 +121,6 @@ size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn
     return attn_max_size(total, attn_wide_workspace(call, tiles));
 }
 
-static void *take_area(char **cursor, size_t bytes) {
-    void *area = *cursor;
-    *cursor += bytes;
-    return area;
-}
-
 struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) {
     const struct attn_call *call = task->call;
     struct attn_strips strips = {
@@ -142,17 +129,17 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     char *cursor = memory;
     strips.M = attn_call_group(call) * task->rows;
     strips.width = attn_strips_round_up(call->Dv, PANEL);
-    strips.q = take_area(&cursor, areas.q);
-    strips.o = take_area(&cursor, areas.o);
-    strips.m = take_area(&cursor, areas.row);
-    strips.l = take_area(&cursor, areas.row);
-    strips.fit = take_area(&cursor, areas.row);
-    strips.s = take_area(&cursor, areas.s);
-    strips.addend = take_area(&cursor, areas.addend);
-    strips.bits = take_area(&cursor, areas.bits);
-    strips.mask_scratch = take_area(&cursor, areas.mask);
-    strips.scratch = take_area(&cursor, areas.scratch);
-    strips.block = take_area(&cursor, areas.block);
+    strips.q = attn_area_take(&cursor, areas.q);
+    strips.o = attn_area_take(&cursor, areas.o);
+    strips.m = attn_area_take(&cursor, areas.row);
+    strips.l = attn_area_take(&cursor, areas.row);
+    strips.fit = attn_area_take(&cursor, areas.row);
+    strips.s = attn_area_take(&cursor, areas.s);
+    strips.addend = attn_area_take(&cursor, areas.addend);
+    strips.bits = attn_area_take(&cursor, areas.bits);
+    strips.mask_scratch = attn_area_take(&cursor, areas.mask);
+    strips.scratch = attn_area_take(&cursor, areas.scratch);
+    strips.block = attn_area_take(&cursor, areas.block);
     return strips;
 }
 
@@ -164,17 +151,6 @@ static const float *query_row(const struct attn_strips *strips, size_t row, floa
                                     attn_score_row_query(task, row), scratch);
     memset(scratch, 0, task->call->D * sizeof *scratch);
     return scratch;
-}
-
-/* q := q * scale. The product may fit a float where the scale alone does not. */
-static void scale_queries(const struct attn_strips *strips, float *q, size_t n, double scale) {
-    const double magnitude = fabs(scale);
-    if (scale == 0 || ((double)FLT_MIN <= magnitude && magnitude <= (double)FLT_MAX)) {
-        strips->ops->f.scale(q, n, (float)scale);
-        return;
-    }
-    for (size_t e = 0; e < n; e++)
-        q[e] = (float)((double)q[e] * scale);
 }
 
 /* Rows are read once and may lie far away: asks for a strip's. */
@@ -212,7 +188,7 @@ void attn_strips_pack(struct attn_strips *strips, double scale) {
             strips->set->transpose(row, D, q + quad * 4, rows);
         }
         if (scale != 1)
-            scale_queries(strips, q, rows * D, scale);
+            scale_row_float(strips->ops, q, rows * D, scale);
     }
     strips->q_largest =
         strips->ops->f.magnitude(strips->q, attn_strips_round_up(strips->M, strips->set->rows) * D);
@@ -320,12 +296,7 @@ void attn_strips_score(const struct attn_strips *strips, enum attn_stage stage,
 }
 
 void attn_strips_weigh(const struct attn_strips *strips, float *s, size_t keys, float m, float l) {
-    for (size_t j = 0; j < keys && isnan(l); j++)
-        s[j] = s[j] == -INFINITY ? 0 : l;
-    if (isnan(l))
-        return;
-    strips->ops->f.exp_sum(s, keys, m == -INFINITY ? 0 : m);
-    strips->ops->f.scale(s, keys, l == 0 ? 0 : 1 / l);
+    weigh_row_float(strips->ops, s, keys, m, l);
 }
 
 /* The online softmax's step on S, which becomes P. shrink: exp(m - m') of each row. */

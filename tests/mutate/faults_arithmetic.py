@@ -4,6 +4,7 @@
 TILES = "core/kernels/blas_tiles.h"
 ATTEND = "core/kernels/blas_tiles_attend.h"
 BLAS = "core/kernels/blas.c"
+FINISH = "core/kernels/finish.h"
 ROWS = "core/kernels/rowops_rows.h"
 SET = "core/kernels/rowops_set.h"
 REFERENCE = "core/kernels/reference.c"
@@ -24,15 +25,6 @@ FAULTS = [
     ("raw scores are scaled", TILES,
      "(&tiles, block->stage == ATTN_STAGE_RAW ? 1 : task->call->scale)",
      "(&tiles, task->call->scale)", "attend packs its queries scaled"),
-    ("softcap after the bias", TILES, """\
-            F(add_bias)(tiles, h, t, piece->key, piece->keys, s);
-    }
-""", """\
-            F(add_bias)(tiles, h, t, piece->key, piece->keys, s);
-        if (call->softcap > 0)
-            tiles->ops->ROWOPS.softcap(s, piece->keys, cap);
-    }
-""", "ONNX's own order until 2026: what -inf hid comes back as -cap"),
     ("softcap after the bias in the reference", REFERENCE, """\
     if (call->softcap > 0)
         score = call->softcap * tanh(score / call->softcap);
@@ -43,8 +35,6 @@ FAULTS = [
                 bias_at(query, j);
     if (stage == ATTN_STAGE_CAPPED)
 """, "the oracle of the unit tests must not drift along"),
-    ("stage capped holds the bias", TILES, "stage == ATTN_STAGE_CAPPED", "false",
-     "one stage read as the next"),
     ("a far softcap loses its sign", SET, "((int32_vector)far | sign) & ~small",
      "(int32_vector)far & ~small", "tanh is odd"),
 
@@ -83,7 +73,7 @@ FAULTS = [
     # rows that see nothing, lse, sinks
     ("an empty row divides by 0", EXECUTOR, "l == 0.0 ? 0.0 : factor / l", "factor / l",
      "0/0: the NaN that libraries had for years"),
-    ("an empty row's map divides by 0", TILES, "l == 0 ? 0 : 1 / l", "1 / l",
+    ("an empty row's map divides by 0", FINISH, "l == 0 ? 0 : 1 / l", "1 / l",
      "the output has its own guard"),
     ("hidden pieces of a map of weights are -inf", TILES,
      "block->stage == ATTN_STAGE_WEIGHTS ? 0 : -(REAL)INFINITY;", "-(REAL)INFINITY;",
@@ -118,8 +108,6 @@ FAULTS = [
     # bias and ALiBi
     ("bias of -inf is added", ROWS, "bias[at] == -(REAL)INFINITY ? -(REAL)INFINITY : score",
      "score", "NaN - inf is NaN"),
-    ("bias of batch item 0", TILES, "attn_tensor_offset(bias, tiles->task->b, h, t, key)",
-     "attn_tensor_offset(bias, 0, h, t, key)", "most biases have no batch axis"),
     ("bias of +inf gets through", SCORES, "values[e] == INFINITY", "values[e] > INFINITY",
      "a row of NaN"),
     ("ALiBi slopes of any head count alike", SCORES, """\
@@ -129,11 +117,6 @@ h < heads ? (double)(h + 1) / (double)heads
 """, "the formula without the paper's rule"),
     ("ALiBi slopes between are the even ones", SCORES, "2 * (h - power) + 1", "2 * (h - power) + 2",
      "every second one, but which"),
-    ("ALiBi from row instead of position", TILES,
-     "(double)t + (double)attn_call_q_offset(call, tiles->task->b) - (double)key;",
-     "(double)t - (double)key;", "decoding then has no bias at all"),
-    ("ALiBi with a sign", TILES, "slope * fabs(distance - (double)j)",
-     "slope * (distance - (double)j)", "equal under a causal mask"),
 
     # values that are not finite
     ("hidden NaN in V leaks", ATTEND, "tiles->ops->ROWOPS.all_finite(tiles->o, n) ||", "true ||",
@@ -152,9 +135,9 @@ h < heads ? (double)(h + 1) / (double)heads
      "the maximum of NaN alone is -inf, for comparisons drop NaN"),
     ("the sum of large values overflows", ATTEND, "            tiles->fit[row] = fit;", "",
      "their average does not"),
-    ("what is hidden in a row of NaN is NaN", TILES, "s[j] = s[j] == -(REAL)INFINITY ? 0 : l;",
+    ("what is hidden in a row of NaN is NaN", FINISH, "s[j] = s[j] == -(REAL)INFINITY ? 0 : l;",
      "s[j] = l;", "a hidden weight is 0 whatever else"),
-    ("a softcap may be 0 in float32", TILES,
+    ("a softcap may be 0 in float32", FINISH,
      "(REAL)fmin(fmax(call->softcap, REAL_MIN), REAL_MAX)", "(REAL)call->softcap",
      "1e-60 is above 0"),
     ("a sink keeps the digits that scores lack", EXECUTOR,

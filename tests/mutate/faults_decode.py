@@ -2,7 +2,8 @@
 """Faults in products with rows in place, in what the fused kernel packs, and in heads that tasks
 share; rows as in faults_arithmetic.py. Left out is what costs time and changes no answer: heights
 of strips, prefetches, who packs a block."""
-DIRECT = "core/kernels/direct_set.h"
+DECODE = "core/kernels/decode_set.h"
+FINISH = "core/kernels/finish.h"
 FUSED = "core/kernels/fused.c"
 STRIPS = "core/kernels/fused_strips.c"
 PACK = "core/kernels/fused_pack.c"
@@ -12,39 +13,39 @@ HEADS = "core/heads.c"
 
 FAULTS = [
     # halves
-    ("decode: a bfloat16 is moved too little", DIRECT, "(loaded, bits_vector) << 16",
+    ("decode: a bfloat16 is moved too little", DECODE, "(loaded, bits_vector) << 16",
      "(loaded, bits_vector) << 15", "as a half's fraction is"),
-    ("decode: a half is read as bfloat16", DIRECT, "if (dtype == ATTN_FLOAT16)", "if (false)",
+    ("decode: a half is read as bfloat16", DECODE, "if (dtype == ATTN_FLOAT16)", "if (false)",
      "two types of 16 bits"),
     ("decode: rows of halves are floats apart", PACK,
      "v->st * (ptrdiff_t)attn_dtype_size(v->dtype)",
      "v->st * (ptrdiff_t)sizeof(float)", "elements and bytes"),
 
     # products with rows in place
-    ("decode: a head's last elements are no part of a score", DIRECT, """\
+    ("decode: a head's last elements are no part of a score", DECODE, """\
     if (at < D)
         add_products""", """\
     if (false)
         add_products""", "D is a multiple of 16"),
-    ("decode: the scores of four keys change places", DIRECT,
+    ("decode: the scores of four keys change places", DECODE,
      "__builtin_shufflevector(ab, cd, 0, 1, 4, 5)", "__builtin_shufflevector(ab, cd, 0, 4, 1, 5)",
      "sums of lanes"),
-    ("decode: the output is not rescaled", DIRECT, "old * shrink[r] + sum[r][part]",
+    ("decode: the output is not rescaled", DECODE, "old * shrink[r] + sum[r][part]",
      "old + sum[r][part]", "shows only when a later block has a larger score"),
-    ("decode: an output's last columns are left out", DIRECT, """\
+    ("decode: an output's last columns are left out", DECODE, """\
     if (at < Dv)
         cleaned""", """\
     if (false)
         cleaned""", "Dv is a multiple of 16"),
-    ("decode: hidden NaN in V leaks", DIRECT, "if (any != 0)", "if (false)", "0 times NaN"),
-    ("decode: only the first vector is looked at for NaN", DIRECT, "all += check[part];", ";",
+    ("decode: hidden NaN in V leaks", DECODE, "if (any != 0)", "if (false)", "0 times NaN"),
+    ("decode: only the first vector is looked at for NaN", DECODE, "all += check[part];", ";",
      "right for narrow values"),
-    ("decode: NaN in one lane is as good as none", DIRECT,
+    ("decode: NaN in one lane is as good as none", DECODE,
      "lane < LANES; lane++", "lane < 1; lane++",
      "the first lane stands for all"),
-    ("decode: visible NaN in V is taken for 0", DIRECT, "        return cleaned;\n    }",
+    ("decode: visible NaN in V is taken for 0", DECODE, "        return cleaned;\n    }",
      "        return false;\n    }", "nobody asks a second time"),
-    ("decode: columns tell of NaN, and the last ones decide", DIRECT,
+    ("decode: columns tell of NaN, and the last ones decide", DECODE,
      "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "= for |="),
@@ -109,8 +110,8 @@ FAULTS = [
     ("fused: a strip's queries are the first strip's", STRIPS,
      "const float *q = strips->q + piece->row * D;", "const float *q = strips->q;",
      "right for tasks of one strip"),
-    ("fused: a tiny scale is 0", STRIPS, "if (scale == 0 || ((double)FLT_MIN <= magnitude && "
-     "magnitude <= (double)FLT_MAX)) {", "if (true) {", "scales are about 0.1"),
+    ("a tiny scale is 0", FINISH, "if (scale == 0 || ((double)REAL_MIN <= magnitude && "
+     "magnitude <= (double)REAL_MAX)) {", "if (true) {", "scales are about 0.1"),
     ("fused: blocks that overflowed are added to", FUSED, """\
         clear(&strips);
         walk_keys""", """\

@@ -47,8 +47,6 @@ FAULTS = [
      "0 times NaN"),
     ("fused: a weight of 0 takes NaN along", FUSED, "d < Dv && p != 0; d++", "d < Dv; d++",
      "0 times NaN"),
-    ("fused: an empty row's map divides by 0", STRIPS, "l == 0 ? 0 : 1 / l", "1 / l",
-     "the output has its own guard"),
     ("fused: hidden pieces of a map of weights are -inf", FUSED,
      "map->stage == ATTN_STAGE_WEIGHTS ? 0 : -INFINITY;", "-INFINITY;", "right for scores"),
     ("fused: float64 in float32", KERNEL,

@@ -93,17 +93,10 @@ FAULTS = [
 """, """\
     return attn_mask_classify_allow(node, space, tile, thorough);
 """, "the polarity, for whole tiles"),
-    ("the first head's mask for the group", TILES,
-     "g > 0 && !attn_mask_varies_by_head(&call->mask)", "g > 0", "right for masks of all heads"),
-    ("a group is classified by its first head", BLAS,
-     "attn_mask_varies_by_head(&call->mask) ? attn_call_group(call) : 1", "1",
-     "right for masks of all heads"),
     ("what is hidden gets -1e4", ROWS, "const VECTOR hidden = (VECTOR){0} - (REAL)INFINITY;",
      "const VECTOR hidden = (VECTOR){0} - (REAL)1e4;", "a number that always was enough"),
     ("the first bits of a word hide all its keys", ROWS, "bits[at / 64] >> at % 64 & all",
      "bits[at / 64] & all", "right for one register"),
-    ("a map shows what is hidden", TILES, "class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED",
-     "class != ATTN_TILE_FULL && stage > ATTN_STAGE_MASKED", "one stage read as the next"),
     ("slices drop what is half hidden", BLAS, """\
            part_class(task, slice, begin, SLICE_KEYS) == ATTN_TILE_EMPTY)
 """, """\

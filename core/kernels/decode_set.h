@@ -3,9 +3,9 @@
  * The inner loops of the decode kernel: products of few score rows with rows of keys and values as
  * they lie in the request, which are read once and so are not worth packing. Included by one file
  * per instruction set, which defines
- *   DIRECT_NAME    the set's name, an identifier
- *   DIRECT_BYTES   the width of its vector registers
- *   DIRECT_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts` vectors
+ *   DECODE_NAME    the set's name, an identifier
+ *   DECODE_BYTES   the width of its vector registers
+ *   DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts` vectors
  *                  of output are summed at once, so that rows x parts sums, `parts` checks and
  *                  `parts` values fit into the registers
  * A half is widened as it is loaded.
@@ -19,21 +19,21 @@
 
 #include "core/checked.h"
 
-#define DIRECT_PASTE2(a, b) a##b
-#define DIRECT_PASTE(a, b) DIRECT_PASTE2(a, b)
-#define DIRECT_INLINE static inline __attribute__((always_inline))
+#define DECODE_PASTE2(a, b) a##b
+#define DECODE_PASTE(a, b) DECODE_PASTE2(a, b)
+#define DECODE_INLINE static inline __attribute__((always_inline))
 
-enum { STRIDE = ATTN_FUSED_STRIDE, LANES = DIRECT_BYTES / sizeof(float), KEYS = 4, MOST = 8 };
+enum { STRIDE = ATTN_FUSED_STRIDE, LANES = DECODE_BYTES / sizeof(float), KEYS = 4, MOST = 8 };
 
-typedef float vector __attribute__((vector_size(DIRECT_BYTES)));
-typedef uint32_t bits_vector __attribute__((vector_size(DIRECT_BYTES)));
-typedef int32_t mask_vector __attribute__((vector_size(DIRECT_BYTES)));
-typedef uint16_t half_vector __attribute__((vector_size(DIRECT_BYTES / 2)));
+typedef float vector __attribute__((vector_size(DECODE_BYTES)));
+typedef uint32_t bits_vector __attribute__((vector_size(DECODE_BYTES)));
+typedef int32_t mask_vector __attribute__((vector_size(DECODE_BYTES)));
+typedef uint16_t half_vector __attribute__((vector_size(DECODE_BYTES / 2)));
 typedef float quad __attribute__((vector_size(16)));
 
 #if defined(__F16C__)
-DIRECT_INLINE vector widen_half(half_vector half) {
-#if DIRECT_BYTES == 64
+DECODE_INLINE vector widen_half(half_vector half) {
+#if DECODE_BYTES == 64
     return (vector)_mm512_cvtph_ps((__m256i)half);
 #else
     return (vector)_mm256_cvtph_ps((__m128i)half);
@@ -42,7 +42,7 @@ DIRECT_INLINE vector widen_half(half_vector half) {
 #else
 /* Moves a half's exponent and fraction to a float's place; 2^112 makes up for the other bias, and
  * an exponent of all ones becomes one again. */
-DIRECT_INLINE vector widen_half(half_vector half) {
+DECODE_INLINE vector widen_half(half_vector half) {
     const bits_vector bits = __builtin_convertvector(half, bits_vector);
     const bits_vector magnitude = (bits & 0x7fff) << 13;
     const vector scaled = (vector)magnitude * 0x1p112f;
@@ -51,7 +51,7 @@ DIRECT_INLINE vector widen_half(half_vector half) {
 }
 #endif
 
-DIRECT_INLINE vector load_part(const void *row, size_t at, size_t n, const enum attn_dtype dtype) {
+DECODE_INLINE vector load_part(const void *row, size_t at, size_t n, const enum attn_dtype dtype) {
     if (dtype == ATTN_FLOAT32) {
         vector loaded = {0};
         memcpy(&loaded, (const float *)row + at, n * sizeof(float));
@@ -64,18 +64,18 @@ DIRECT_INLINE vector load_part(const void *row, size_t at, size_t n, const enum 
     return (vector)(__builtin_convertvector(loaded, bits_vector) << 16);
 }
 
-DIRECT_INLINE vector load(const void *row, size_t at, const enum attn_dtype dtype) {
+DECODE_INLINE vector load(const void *row, size_t at, const enum attn_dtype dtype) {
     return load_part(row, at, LANES, dtype);
 }
 
 /* The sum of lanes n, n + 4, n + 8, ... */
-DIRECT_INLINE quad fold(vector v) {
-#if DIRECT_BYTES == 64
+DECODE_INLINE quad fold(vector v) {
+#if DECODE_BYTES == 64
     typedef float half_of __attribute__((vector_size(32)));
     const half_of w = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
     return __builtin_shufflevector(w, w, 0, 1, 2, 3) + __builtin_shufflevector(w, w, 4, 5, 6, 7);
-#elif DIRECT_BYTES == 32
+#elif DECODE_BYTES == 32
     return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
 #else
     return v;
@@ -83,7 +83,7 @@ DIRECT_INLINE quad fold(vector v) {
 }
 
 /* The sums of four vectors' lanes. */
-DIRECT_INLINE quad sum_lanes(const vector v[KEYS]) {
+DECODE_INLINE quad sum_lanes(const vector v[KEYS]) {
     const quad a = fold(v[0]), b = fold(v[1]), c = fold(v[2]), d = fold(v[3]);
     const quad ab =
         __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -94,7 +94,7 @@ DIRECT_INLINE quad sum_lanes(const vector v[KEYS]) {
 }
 
 /* Adds the products of `n` elements from `at` on. */
-DIRECT_INLINE void add_products(vector sum[MOST][KEYS], const int rows, const float *q, size_t D,
+DECODE_INLINE void add_products(vector sum[MOST][KEYS], const int rows, const float *q, size_t D,
                                 const char *const k[KEYS], size_t at, size_t n,
                                 const enum attn_dtype dtype) {
     vector key[KEYS];
@@ -111,7 +111,7 @@ DIRECT_INLINE void add_products(vector sum[MOST][KEYS], const int rows, const fl
 }
 
 /* s[r][0..4) = q[r] . k[j]; where there are fewer keys the last ones are the first again. */
-DIRECT_INLINE void score_four(const int rows, const float *q, size_t D, const char *const k[KEYS],
+DECODE_INLINE void score_four(const int rows, const float *q, size_t D, const char *const k[KEYS],
                               float *s, const enum attn_dtype dtype) {
     vector sum[MOST][KEYS];
 #pragma GCC unroll 8
@@ -131,7 +131,7 @@ DIRECT_INLINE void score_four(const int rows, const float *q, size_t D, const ch
     }
 }
 
-DIRECT_INLINE void score(const int rows, const float *q, size_t D, const struct attn_direct_rows *k,
+DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct attn_direct_rows *k,
                          size_t keys, float *s, const enum attn_dtype dtype) {
     for (size_t j = 0; j < keys; j += KEYS) {
         const char *row[KEYS];
@@ -147,7 +147,7 @@ DIRECT_INLINE void score(const int rows, const float *q, size_t D, const struct 
  * sum[r][..] += p[r][j] * v[j][at ..]; an element of v that is not finite is 0 when `clean` is set,
  * else it makes the check not 0.
  */
-DIRECT_INLINE void add_values(vector sum[MOST][MOST], vector check[MOST], const int rows,
+DECODE_INLINE void add_values(vector sum[MOST][MOST], vector check[MOST], const int rows,
                               const int parts, const float *p, const struct attn_direct_rows *v,
                               size_t keys, size_t at, size_t n, const enum attn_dtype dtype,
                               const bool clean) {
@@ -172,7 +172,7 @@ DIRECT_INLINE void add_values(vector sum[MOST][MOST], vector check[MOST], const 
 }
 
 /* Columns [at, at + parts vectors), or the last n of them. Returns whether V had to be cleaned. */
-DIRECT_INLINE bool gather_columns(const int rows, const int parts, const float *p,
+DECODE_INLINE bool gather_columns(const int rows, const int parts, const float *p,
                                   const float *shrink, const struct attn_direct_rows *v,
                                   size_t keys, float *o, size_t width, size_t at, size_t n,
                                   const enum attn_dtype dtype) {
@@ -215,7 +215,7 @@ DIRECT_INLINE bool gather_columns(const int rows, const int parts, const float *
     }
 }
 
-DIRECT_INLINE bool gather(const int rows, const int parts, const float *p, const float *shrink,
+DECODE_INLINE bool gather(const int rows, const int parts, const float *p, const float *shrink,
                           const struct attn_direct_rows *v, size_t keys, float *o, size_t Dv,
                           size_t width, const enum attn_dtype dtype) {
     bool cleaned = false;
@@ -244,7 +244,7 @@ DIRECT_INLINE bool gather(const int rows, const int parts, const float *p, const
     TYPED(rows, parts, _float, ATTN_FLOAT32) \
     TYPED(rows, parts, _half, ATTN_FLOAT16)  \
     TYPED(rows, parts, _bfloat, ATTN_BFLOAT16)
-DIRECT_STRIPS
+DECODE_STRIPS
 #undef STRIP
 
 #define FUNCTIONS(rows)                                                    \
@@ -256,9 +256,9 @@ DIRECT_STRIPS
 #define STRIP(height, parts)                                                         \
     static const struct attn_direct_functions functions_##height[ATTN_DTYPE_COUNT] = \
         FUNCTIONS(height);
-DIRECT_STRIPS
+DECODE_STRIPS
 #undef STRIP
 
 #define STRIP(height, parts) {.rows = (height), .direct = functions_##height},
-const struct attn_fused_set DIRECT_PASTE(attn_direct_set_,
-                                         DIRECT_NAME)[] = {DIRECT_STRIPS{.rows = 0}};
+const struct attn_fused_set DECODE_PASTE(attn_decode_set_,
+                                         DECODE_NAME)[] = {DECODE_STRIPS{.rows = 0}};

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decode kernel's products for AVX2 with FMA. */
+#define DECODE_NAME avx2
+#define DECODE_BYTES 32
+#define DECODE_STRIPS STRIP(2, 4) STRIP(1, 8)
+#include "core/kernels/decode_set.h"

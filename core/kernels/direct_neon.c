@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* The decode kernel's products for NEON. */
-#define DIRECT_NAME neon
-#define DIRECT_BYTES 16
-#define DIRECT_STRIPS STRIP(4, 4) STRIP(2, 4) STRIP(1, 8)
-#include "core/kernels/direct_set.h"
