@@ -225,20 +225,27 @@ START_TEST(age_does_not_count_at_a_checkpoint) {
 }
 END_TEST
 
+/* A long step that looks up once, beside a job of brief ones that comes again and again. */
+static void run_beside(struct counted *outer, struct stream *stream,
+                       void (*step)(struct attn_job *, size_t, void *,
+                                    const struct attn_checkpoint *)) {
+    start(1);
+    hold(outer, 1, LONG);
+    outer->looks = 1;
+    counted_init(&stream->counted, 1, MOMENT, NULL);
+    stream->counted.job.step = step;
+    stream->counted.job.finished = come_again;
+    stream->until = outer;
+    stream->end = time(NULL) + STREAM_SECONDS;
+    attn_scheduler_submit(scheduler, &stream->counted.job);
+    release(outer, 0);
+}
+
 /* A worker gives as much as it takes, and a little at first. */
 START_TEST(a_step_has_half_of_its_workers_time) {
     static struct stream stream;
     struct counted outer;
-    start(1);
-    hold(&outer, 1, LONG);
-    outer.looks = 1;
-    counted_init(&stream.counted, 1, MOMENT, NULL);
-    stream.counted.job.step = spend;
-    stream.counted.job.finished = come_again;
-    stream.until = &outer;
-    stream.end = time(NULL) + STREAM_SECONDS;
-    attn_scheduler_submit(scheduler, &stream.counted.job);
-    release(&outer, 0);
+    run_beside(&outer, &stream, spend);
     ck_assert_uint_ge(stream.rounds, 1);
     ck_assert_uint_le(stream.rounds, 11 + 1); /* a millisecond each, of ten; and one afterwards */
 }
@@ -254,16 +261,7 @@ static void cancel_long_one(struct attn_job *job, size_t index, void *workspace,
 START_TEST(a_step_that_is_cancelled_meanwhile_hears_of_it_at_once) {
     static struct stream stream;
     struct counted outer;
-    start(1);
-    hold(&outer, 1, LONG);
-    outer.looks = 1;
-    counted_init(&stream.counted, 1, MOMENT, NULL);
-    stream.counted.job.step = cancel_long_one;
-    stream.counted.job.finished = come_again;
-    stream.until = &outer;
-    stream.end = time(NULL) + STREAM_SECONDS;
-    attn_scheduler_submit(scheduler, &stream.counted.job);
-    release(&outer, 0);
+    run_beside(&outer, &stream, cancel_long_one);
     ck_assert(outer.stopped);
     ck_assert_uint_le(stream.rounds, 2);
 }
