@@ -151,8 +151,8 @@ static void trim_slice(const struct attn_task *task, struct attn_piece *slice) {
     slice->keys = end > begin ? end - begin : 0;
 }
 
-/* Cuts a partial block of a task with one head into slices of rows, each with the keys that it may
- * see. Returns how many; 0 when that would spare less than a third of the block. */
+/* Cuts a partial block into slices of rows, each with the keys that some of them may see. Returns
+ * how many; 0 when that would spare less than a third of the block. */
 static size_t slice_block(const struct attn_task *task, const struct attn_piece *block,
                           struct attn_piece *slices) {
     size_t count = 0, area = 0;
@@ -183,7 +183,7 @@ static size_t cut_block(const struct attn_task *task, size_t key, size_t keys,
     if (block.class == ATTN_TILE_EMPTY)
         return 0;
     size_t count = 0;
-    if (block.class == ATTN_TILE_PARTIAL && G == 1 && block.rows > SLICE_ROWS &&
+    if (block.class == ATTN_TILE_PARTIAL && block.rows > SLICE_ROWS &&
         block.rows <= MAX_PIECES * SLICE_ROWS)
         count = slice_block(task, &block, pieces);
     if (count > 0)

@@ -102,8 +102,6 @@ FAULTS = [
 """, """\
            part_class(task, slice, begin, SLICE_KEYS) != ATTN_TILE_FULL)
 """, "a slice's first keys are often hidden"),
-    ("groups are sliced", BLAS, "G == 1 && block.rows > SLICE_ROWS", "block.rows > SLICE_ROWS",
-     "a slice then has rows of two heads"),
     ("neighbouring documents see nothing", SEGMENTS, "rows.largest < keys.smallest",
      "rows.largest <= keys.smallest", "ids that touch"),
     ("a tile between two documents is full", SEGMENTS, "rows.smallest == rows.largest && keys",
