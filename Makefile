@@ -80,7 +80,7 @@ OTHER_ISA := $(if $(filter x86_64,$(MACHINE)),,%_avx2.c %_avx512.c) \
              $(if $(filter aarch64,$(MACHINE)),,%_neon.c)
 CORE_SRC := $(filter-out $(OTHER_ISA),$(wildcard core/*.c core/kernels/*.c))
 CONFIG_SRC := $(wildcard config/*.c)
-SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c))
+SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c server/*/*.c))
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 TEST_SRC := $(wildcard tests/unit/*/test_*.c)
 BENCH_MAIN := $(shell grep -l '^int main\>' bench/*.c 2>/dev/null)
@@ -206,11 +206,11 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | have-packages
 $(BUILD)/obj/core/%.o: private PIC := -fPIC -fno-semantic-interposition
 $(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/core/convert.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
-$(BUILD)/obj/server/number%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
+$(BUILD)/obj/server/numbers/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
 # The powers of ten behind number text are computed, not committed: tools/generate_powers.c.
-$(BUILD)/obj/server/number_powers.o: private override CPPFLAGS += -I$(BUILD)/gen
-$(BUILD)/obj/server/number_powers.o: $(BUILD)/gen/number_powers.inc
+$(BUILD)/obj/server/numbers/number_powers.o: private override CPPFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/server/numbers/number_powers.o: $(BUILD)/gen/number_powers.inc
 $(BUILD)/gen/number_powers.inc: tools/generate_powers.c
 	@mkdir -p $(@D)
 	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers > $@

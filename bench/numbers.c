@@ -7,8 +7,8 @@
  *   make bench BENCH=numbers: numbers in JSON, both ways, ten seconds
  *   make -j2 build/release/bench/numbers && build/release/bench/numbers [rounds]
  */
-#include "server/numbers.h"
-#include "server/base64.h"
+#include "server/numbers/numbers.h"
+#include "server/codecs/base64.h"
 #include "tests/support/random.h"
 
 #include <jansson.h>

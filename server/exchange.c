@@ -11,7 +11,7 @@
 #include "server/buffer_pool.h"
 #include "server/clock.h"
 #include "server/exchange_internal.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 
 struct exchange *exchange_create(struct service *service) {
     struct exchange *exchange = calloc(1, sizeof *exchange);

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/codec.h"
+#include "server/codecs/codec.h"
 #include "server/problem.h"
 #include "server/request_id.h"
 #include "server/routes.h"

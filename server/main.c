@@ -17,7 +17,7 @@
 #include "config/config.h"
 #include "server/buffer_pool.h"
 #include "server/clock.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "server/listener.h"
 #include "server/service.h"
 

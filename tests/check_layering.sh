@@ -32,17 +32,17 @@ never_includes() { rule '$1 ~ files && $3 ~ header' "$1" "$2" "$3"; }
 only_includes() { rule '$1 ~ files && $3 ~ /^(core|config|server|bench|tests|tools)\// && $3 !~ header' "$1" "$2" "$3"; }
 
 checkers='tests/.*|bench/.*'
-may_include 'microhttpd.h' "server/http_[a-z_]*[.][ch]|$checkers" 'libmicrohttpd belongs to server/http_*'
-may_include 'server/http_(handler|internal|warden).h' 'server/http_[a-z_]*[.][ch]' \
+may_include 'microhttpd.h' "server/http/.*|$checkers" 'libmicrohttpd belongs to server/http'
+may_include 'server/http/http_(handler|internal|warden).h' 'server/http/.*' \
     'the headers that show libmicrohttpd stay beside it'
-may_include 'jansson.h' "server/(codec|json|options)[a-z_]*[.][ch]|$checkers" \
-    'jansson belongs to server/codec_*, json_* and options*'
+may_include 'jansson.h' "server/(codecs|json|options)/.*|$checkers" \
+    'jansson belongs to server/codecs, json and options'
 may_include 'cblas.h|openblas_config.h' "core/kernels/blas[.]c|$checkers" 'CBLAS belongs to core/kernels/blas.c'
 may_include 'check.h' 'tests/.*' 'libcheck belongs to the tests'
 may_include 'config/.*' 'config/.*|server/main[.]c|tests/.*|tools/.*' 'only server/main.c is given the configuration'
 may_include 'server/.*' "server/.*|$checkers" 'nothing below the server knows it'
 may_include 'tests/.*' "$checkers" 'the product does not know its tests'
-never_includes 'server/codec.*' 'core/plan.h|core/kernels/.*' 'codecs see requests and results, never plans or kernels'
+never_includes 'server/(codecs|json|options|numbers)/.*' 'core/plan.h|core/kernels/.*' 'codecs see requests and results, never plans or kernels'
 never_includes 'server/.*|config/.*' 'core/kernels/.*' 'kernels are behind core'
 only_includes 'core/.*' 'core/.*' 'core includes core alone'
 only_includes 'config/.*' 'config/.*|core/checked[.]h' 'config includes config alone'

@@ -87,7 +87,7 @@ def test_the_daemon_goes_on(name, client):
 
 def test_every_sentence_of_the_source_is_one():
     """Those too that take a lack of memory or a race to be said."""
-    sources = [*tables.ROOT.glob("core/**/*.c"), *tables.ROOT.glob("server/*.c")]
+    sources = [*tables.ROOT.glob("core/**/*.c"), *tables.ROOT.glob("server/**/*.c")]
     found = [text for source in sources for text in formats(source.read_text())]
     assert len(found) > 100
     assert not [(text, format_faults(text)) for text in found if format_faults(text)]

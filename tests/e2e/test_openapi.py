@@ -235,9 +235,9 @@ def test_every_documented_refusal_has_a_documented_type(name):
 
 
 @pytest.mark.parametrize(("path", "source", "documented"), [
-    ("/v1/attention", "options_table", "AttentionOptions"),
-    ("/v1/merge", "merge_handler", "MergeOptions"),
-    ("/v1/experiments/scaling", "scaling_handler", "ScalingRequest")])
+    ("/v1/attention", "options/options_table", "AttentionOptions"),
+    ("/v1/merge", "calls/merge_handler", "MergeOptions"),
+    ("/v1/experiments/scaling", "calls/scaling_handler", "ScalingRequest")])
 def test_every_option_is_documented_in_the_body_and_in_the_query(path, source, documented):
     rows = re.findall(r'^ +\{"(\w+)", OPTION_\w+, (?:options_)?apply_',
                       (tables.ROOT / f"server/{source}.c").read_text(), flags=re.M)

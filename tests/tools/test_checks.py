@@ -66,7 +66,7 @@ BREACHES = {
     "core/a.c": "#include <jansson.h>\n",
     "core/kernels/a.c": '#include "server/a.h"\n',
     "server/a.c": "#include <microhttpd.h>\n",
-    "server/codec_a.c": '#include "core/plan.h"\n',
+    "server/codecs/a.c": '#include "core/plan.h"\n',
     "server/b.c": '#include "config/config.h"\n',
     "core/kernels/b.c": "#include <cblas.h>\n",
 }
@@ -83,7 +83,7 @@ def layering(folder, sources, core="int attn_a(void);\nint attn_a(void) { return
     return subprocess.run([LAYERING, "a.a"], cwd=folder, capture_output=True, text=True)
 
 
-CLEAN = {"core/c.c": '#include "core/c.h"\n', "server/http_a.c": "#include <microhttpd.h>\n"}
+CLEAN = {"core/c.c": '#include "core/c.h"\n', "server/http/a.c": "#include <microhttpd.h>\n"}
 
 
 def test_right_layers_pass(tmp_path):

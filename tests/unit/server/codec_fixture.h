@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "server/buffer_pool.h"
-#include "server/codec.h"
-#include "server/options_table.h"
+#include "server/codecs/codec.h"
+#include "server/options/options_table.h"
 #include "tests/support/guard_page.h"
 
 struct exchange_under_test {

@@ -3,7 +3,7 @@
  * Base64: the RFC's vectors, every byte at every place, all lengths both ways, and every kind of
  * text that must be refused, with the offset it must name.
  */
-#include "server/base64.h"
+#include "server/codecs/base64.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"

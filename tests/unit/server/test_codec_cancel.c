@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "server/numbers.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/test_main.h"
 #include "tests/unit/server/codec_fixture.h"
 

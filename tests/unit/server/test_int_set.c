@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists to sets: every order, repetition and sign, the ends of int64, and a sort that is called
  * off. */
-#include "server/int_set.h"
+#include "server/options/int_set.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/json_load.h"
-#include "server/json_unescape.h"
+#include "server/json/json_load.h"
+#include "server/json/json_unescape.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"

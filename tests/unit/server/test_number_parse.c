@@ -3,7 +3,7 @@
  * Reading number arrays: grammar, shapes, types, and where a fault is said to be. Rounding is
  * test_number_round.c's matter.
  */
-#include "server/numbers.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/test_main.h"
 

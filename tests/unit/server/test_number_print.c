@@ -3,7 +3,7 @@
  * Printing numbers: every text reads back to the same bits of its own type, none is longer than
  * it must be, and among the shortest the nearest to the value is chosen (snprintf is the judge).
  */
-#include "server/numbers.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"

@@ -4,7 +4,7 @@
  * text of many shapes, and against the known neighbours at and beside every kind of halfway point.
  * No mismatch is tolerated: rounding to nearest has one answer.
  */
-#include "server/numbers.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"
 

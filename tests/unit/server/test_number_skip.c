@@ -3,7 +3,7 @@
  * Finding the end of an array: against a byte-by-byte reference on random text, at every
  * alignment, and with the text's end at an unreadable page.
  */
-#include "server/numbers.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"

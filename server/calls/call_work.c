@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The phases of a call, and who goes through them; see call_work.h. */
+#include "server/calls/call_work.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "server/buffer_pool.h"
+#include "server/clock.h"
+
+/* Bytes per second at which bodies are decoded and answers encoded, for ordering jobs. */
+#define CODEC_SPEED 5e8
+/* Larger bodies are decoded by a worker, and larger answers encoded by one: what an I/O thread
+ * reads or prints in less than a millisecond. 64 x 64 numbers in JSON are small, three times in a
+ * body too. */
+#define SMALL_BYTES ((size_t)256 << 10)
+
+static void conclude(struct exchange_work *base, struct exchange *exchange) {
+    const struct call_work *work = (struct call_work *)base;
+    struct problem problem;
+    for (int stage = STAGE_DECODE; stage <= STAGE_ENCODE; stage++)
+        exchange->stage[stage] = work->stage[stage];
+    if (work->error.status != ATTN_OK) {
+        problem_from_error(&problem, &work->error);
+        exchange_refuse(exchange, &problem);
+        return;
+    }
+    if (work->kind->count != NULL)
+        work->kind->count(work, exchange);
+    exchange_answer(exchange, 200, work->answer.media_type,
+                    (const char *)work->answer.buffer + work->answer.offset, work->answer.length);
+}
+
+static void work_free(struct exchange_work *base) {
+    struct call_work *work = (struct call_work *)base;
+    codec_answer_close(&work->answer);
+    work->kind->close(work);
+    buffer_give(work->shared, work->shared_bytes);
+    free(work);
+}
+
+void *call_work_create(struct exchange *exchange, const struct call_kind *kind, size_t bytes) {
+    struct call_work *work = calloc(1, bytes);
+    if (work == NULL) {
+        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for this call now.");
+        return NULL;
+    }
+    work->base.conclude = conclude;
+    work->base.free = work_free;
+    work->kind = kind;
+    work->exchange = exchange;
+    for (size_t i = 0; i < STAGE_COUNT; i++)
+        work->stage[i] = -1;
+    exchange->work = &work->base;
+    return work;
+}
+
+size_t call_work_hands(const struct call_work *work) {
+    return attn_min_size(work->exchange->service->workers, work->tasks);
+}
+
+enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes) {
+    const struct service *service = work->exchange->service;
+    const size_t budget = admission_budget(service->admission);
+    size_t workspaces, bytes;
+    if (!attn_mul_size(work->workspace_bytes, call_work_hands(work), &workspaces) ||
+        !attn_add_size(workspaces, work->shared_bytes, &workspaces) ||
+        !attn_add_size(answer_bytes, workspaces, &bytes) || bytes > budget)
+        return attn_fail_limit(&work->error, ATTN_RESULT_TOO_LARGE, "", (double)budget,
+                               "The answer and its computation need more than the %zu bytes that "
+                               "this service has for all calls. %s",
+                               budget, work->kind->ask_for_less);
+    if (!exchange_reserve(work->exchange, bytes))
+        return attn_fail(&work->error, ATTN_OVERLOADED, "",
+                         "There is no memory for the answer now; try again after the time that "
+                         "Retry-After says, or ask for less.");
+    work->shared = work->shared_bytes == 0 ? NULL : buffer_take(work->shared_bytes);
+    if (work->shared == NULL && work->shared_bytes > 0)
+        return attn_fail(&work->error, ATTN_NO_MEMORY, "", "There is no memory for this call now.");
+    return ATTN_OK;
+}
+
+enum attn_status call_work_take_deadline(struct call_work *work, int64_t timeout_ms) {
+    struct exchange *exchange = work->exchange;
+    const uint64_t own = timeout_ms > 0 ? (uint64_t)timeout_ms : 0;
+    const int64_t deadline =
+        clock_earlier(atomic_load(&exchange->deadline), clock_deadline(exchange->began, own));
+    atomic_store(&exchange->deadline, deadline);
+    if (deadline == 0 || clock_now() < deadline)
+        return ATTN_OK;
+    return attn_fail(
+        &work->error, ATTN_DEADLINE, "",
+        "The call did not finish before its deadline. Give it more with timeout_ms, or "
+        "ask for less.");
+}
+
+static double stage_ms(const struct call_work *work, enum metrics_stage stage) {
+    return work->stage[stage] < 0 ? 0 : 1e-6 * (double)work->stage[stage];
+}
+
+void call_work_report(const struct call_work *work, struct codec_report *report) {
+    report->id = work->exchange->id;
+    report->decode_ms = stage_ms(work, STAGE_DECODE);
+    report->queue_ms = stage_ms(work, STAGE_QUEUE);
+    report->compute_ms = stage_ms(work, STAGE_COMPUTE);
+}
+
+static void prepare(struct call_work *work) {
+    const int64_t begin = clock_now();
+    if (work->kind->prepare(work) == ATTN_OK)
+        work->phase = CALL_PREPARED;
+    work->stage[STAGE_DECODE] = clock_now() - begin;
+}
+
+static void encode(struct call_work *work) {
+    const int64_t begin = clock_now();
+    if (work->kind->encode(work) == ATTN_OK)
+        work->phase = CALL_ENCODED;
+    work->stage[STAGE_ENCODE] = clock_now() - begin;
+}
+
+/* Takes a place among the waiting calls; false when there is none. */
+static bool enter_queue(struct call_work *work) {
+    if (!admission_enter_queue(work->exchange->service->admission))
+        return false;
+    atomic_store(&work->queued, true);
+    return true;
+}
+
+/* The call's turn has come, or it is over. */
+static void leave_queue(struct call_work *work) {
+    if (atomic_exchange(&work->queued, false))
+        admission_leave_queue(work->exchange->service->admission);
+}
+
+static struct call_work *work_of(struct attn_job *job) {
+    return (struct call_work *)(void *)((char *)job - offsetof(struct call_work, job));
+}
+
+static void add_wait(struct call_work *work, int64_t until) {
+    const int64_t before = work->stage[STAGE_QUEUE] < 0 ? 0 : work->stage[STAGE_QUEUE];
+    work->stage[STAGE_QUEUE] = before + (until - work->waits_since);
+}
+
+static void prepare_step(struct attn_job *job, size_t index, void *workspace,
+                         const struct attn_checkpoint *checkpoint) {
+    struct call_work *work = work_of(job);
+    (void)index;
+    (void)workspace;
+    (void)checkpoint;
+    add_wait(work, clock_now());
+    prepare(work);
+    work->waits_since = clock_now();
+}
+
+static void compute_step(struct attn_job *job, size_t index, void *workspace,
+                         const struct attn_checkpoint *checkpoint) {
+    struct call_work *work = work_of(job);
+    int64_t not_begun = 0;
+    if (atomic_load_explicit(&work->compute_began, memory_order_relaxed) == 0 &&
+        atomic_compare_exchange_strong(&work->compute_began, &not_begun, clock_now())) {
+        atomic_store(&work->exchange->begin_before, 0);
+        leave_queue(work);
+    }
+    work->kind->compute(work, index, workspace, checkpoint);
+}
+
+static void encode_step(struct attn_job *job, size_t index, void *workspace,
+                        const struct attn_checkpoint *checkpoint) {
+    (void)index;
+    (void)workspace;
+    (void)checkpoint;
+    encode(work_of(job));
+}
+
+static void phase_prepare(struct call_work *work) {
+    work->job.step = prepare_step;
+    work->job.steps = 1;
+    work->job.workspace_bytes = 0;
+    work->job.cost = (double)work->exchange->body_length / CODEC_SPEED;
+}
+
+static void phase_compute(struct call_work *work) {
+    work->job.step = compute_step;
+    work->job.steps_wait = work->tasks_wait;
+    work->job.steps = work->tasks;
+    work->job.workspace_bytes = work->workspace_bytes;
+    work->job.cost = service_seconds(work->exchange->service, work->flops);
+}
+
+static void phase_encode(struct call_work *work) {
+    const int64_t now = clock_now();
+    const int64_t began = atomic_load(&work->compute_began);
+    add_wait(work, began == 0 ? now : began);
+    work->stage[STAGE_COMPUTE] = began == 0 ? 0 : now - began;
+    work->phase = CALL_COMPUTED;
+    work->job.step = encode_step;
+    work->job.steps_wait = false;
+    work->job.steps = 1;
+    work->job.workspace_bytes = 0;
+    work->job.cost = (double)work->answer.capacity / CODEC_SPEED;
+}
+
+/* Sets up the next phase; false when there is none any more. */
+static bool next_phase(struct call_work *work) {
+    if (attn_job_lacked_memory(&work->job))
+        attn_fail(&work->error, ATTN_NO_MEMORY, "", "There is no memory for this call now.");
+    if (work->error.status != ATTN_OK || atomic_load(&work->job.cancelled) ||
+        work->phase == CALL_ENCODED)
+        return false;
+    if (work->phase == CALL_PREPARED && work->job.step != compute_step)
+        phase_compute(work);
+    else
+        phase_encode(work);
+    return true;
+}
+
+static bool finished(struct attn_job *job) {
+    struct call_work *work = work_of(job);
+    struct exchange *exchange = work->exchange;
+    if (next_phase(work))
+        return true;
+    leave_queue(work);
+    exchange_wake(exchange, EXCHANGE_EVENT_DONE);
+    exchange_unref(exchange); /* the job's; it may be the last */
+    return false;
+}
+
+/* Hands the rest to the workers, who wake the exchange at the end. The exchange sleeps. */
+static void launch(struct exchange *exchange) {
+    struct call_work *work = (struct call_work *)exchange->work;
+    exchange_ref(exchange);
+    work->job.finished = finished;
+    work->waits_since = clock_now();
+    if (work->phase == CALL_PREPARED)
+        phase_compute(work);
+    else
+        phase_prepare(work);
+    attn_scheduler_submit(exchange->service->scheduler, &work->job);
+}
+
+/* Computes and encodes a prepared call on its I/O thread; false when there is no memory for it. */
+static bool compute_here(struct call_work *work, struct arena *arena) {
+    const size_t needed = attn_max_size(work->workspace_bytes, 64);
+    if (arena->bytes < needed) {
+        buffer_give(arena->memory, arena->bytes);
+        arena->memory = buffer_take(needed);
+        arena->bytes = arena->memory == NULL ? 0 : needed;
+    }
+    if (arena->memory == NULL)
+        return false;
+    const int64_t begin = clock_now();
+    for (size_t task = 0; task < work->tasks; task++)
+        work->kind->compute(work, task, arena->memory, NULL);
+    work->stage[STAGE_QUEUE] = 0;
+    work->stage[STAGE_COMPUTE] = clock_now() - begin;
+    work->phase = CALL_COMPUTED;
+    encode(work);
+    return true;
+}
+
+/* The rest is the workers'. */
+static void hand_over(struct call_work *work, struct exchange *exchange) {
+    if (!enter_queue(work)) {
+        struct problem problem;
+        const size_t limit = exchange->service->limits.queue_limit;
+        problem_set(&problem, ATTN_OVERLOADED, NULL,
+                    "As many calls wait as may (queue_limit = %zu); try again after the time that "
+                    "Retry-After says.",
+                    limit);
+        problem.limit = (double)limit;
+        exchange_refuse(exchange, &problem);
+        return;
+    }
+    const uint64_t patience = exchange->service->limits.queue_timeout_ms;
+    atomic_store(&exchange->begin_before, clock_deadline(exchange->completed, patience));
+    exchange->cancel = &work->job.cancelled;
+    exchange->launch = launch;
+}
+
+static bool is_small(const struct call_work *work, const struct service *service) {
+    return service_seconds(service, work->flops) * (double)service->workers <=
+               service->limits.inline_seconds &&
+           work->answer.capacity <= SMALL_BYTES;
+}
+
+void call_work_begin(struct call_work *work) {
+    struct exchange *exchange = work->exchange;
+    const struct service *service = exchange->service;
+    if (service->limits.inline_seconds > 0 && exchange->body_length <= SMALL_BYTES &&
+        admission_queue_depth(service->admission) == 0) {
+        prepare(work);
+        if (work->error.status == ATTN_OK && !is_small(work, service)) {
+            hand_over(work, exchange);
+            return;
+        }
+        if (work->error.status != ATTN_OK || compute_here(work, exchange->arena)) {
+            conclude(&work->base, exchange);
+            return;
+        }
+    }
+    hand_over(work, exchange);
+}

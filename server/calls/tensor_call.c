@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Media types in and out, bodies and answers; see tensor_call.h. */
+#include "server/calls/tensor_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/checked.h"
+#include "server/clock.h"
+
+/* Text costs up to four times its length again: "1," becomes eight bytes. */
+enum { JSON_WEIGHT = 5 };
+
+/* "application/json, application/vnd.safetensors" of those that decode, or encode. */
+static const char *media_types(const struct codec *only, bool encoding, char *text, size_t size) {
+    const struct codec *codec;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; (codec = codec_at(i)) != NULL && used < size; i++)
+        if ((only == NULL || only == codec) && (encoding ? codec->encodes : codec->decodes))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ",
+                                     codec->media_type);
+    return text;
+}
+
+static void refuse_type(const struct codec *only, struct problem *problem, const char *type) {
+    char types[160];
+    problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
+                "The body's media type \"%.80s\" is not supported; send %s%s.",
+                type == NULL ? "" : type, only == NULL ? "one of " : "",
+                media_types(only, false, types, sizeof types));
+}
+
+static void refuse_accept(const struct codec *only, struct problem *problem, const char *accept) {
+    char types[160];
+    problem_set(problem, PROBLEM_NOT_ACCEPTABLE, NULL,
+                "The answer can be had as %s; Accept is \"%.80s\".",
+                media_types(only, true, types, sizeof types), accept == NULL ? "" : accept);
+}
+
+/* The answer's codec; NULL when Accept allows none. */
+static const struct codec *choose_answer(const char *accept, const struct codec *in,
+                                         const struct codec *only) {
+    if (only == NULL)
+        return codec_for_answer(accept, in);
+    return codec_is_acceptable(accept, only) ? only : NULL;
+}
+
+/* The deadline that the query string brings, or the configured one. */
+static int64_t first_deadline(const struct exchange *exchange) {
+    int64_t deadline =
+        clock_deadline(exchange->began, exchange->service->limits.request_timeout_ms);
+    for (size_t i = 0; i < exchange->query_count; i++)
+        if (strcmp(exchange->query[i].name, "timeout_ms") == 0) {
+            const long long ms = strtoll(exchange->query[i].value, NULL, 10);
+            if (ms > 0 && ms < 1000000000) /* decoding judges what is written here */
+                deadline = clock_earlier(deadline, clock_deadline(exchange->began, (uint64_t)ms));
+        }
+    return deadline;
+}
+
+/* Whether a list of content codings, which know no case, leaves the body as it is. */
+static bool is_plain(const char *codings) {
+    static const char identity[] = "identity", between[] = ", \t";
+    for (const char *at = codings == NULL ? "" : codings;;) {
+        at += strspn(at, between);
+        if (*at == '\0')
+            return true;
+        const size_t length = strcspn(at, between);
+        if (length != sizeof identity - 1 || strncasecmp(at, identity, length) != 0)
+            return false;
+        at += length;
+    }
+}
+
+bool tensor_call_check(struct exchange *exchange, const struct codec *only,
+                       struct problem *problem) {
+    const struct service_limits *limits = &exchange->service->limits;
+    const struct codec *json = codec_find("json");
+    bool undecided = false;
+    const struct codec *codec = codec_for_request(exchange->content_type, NULL, 0, &undecided);
+    if (!undecided && (codec == NULL || (only != NULL && codec != only))) {
+        refuse_type(only, problem, exchange->content_type);
+        return false;
+    }
+    if (!is_plain(exchange->content_encoding)) {
+        problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
+                    "The Content-Encoding \"%.40s\" is not supported; send the body as it is.",
+                    exchange->content_encoding);
+        return false;
+    }
+    if (choose_answer(exchange->accept, codec == NULL ? json : codec, only) == NULL) {
+        refuse_accept(only, problem, exchange->accept);
+        return false;
+    }
+    const bool is_text = codec == NULL || codec == json;
+    exchange->body_weight = is_text ? JSON_WEIGHT : 1;
+    exchange->body_limit = limits->body_bytes;
+    if (codec == json)
+        exchange->body_limit = attn_min_size(limits->body_bytes, limits->json_body_bytes);
+    atomic_store(&exchange->deadline, first_deadline(exchange));
+    return true;
+}
+
+bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only) {
+    struct exchange *exchange = call->work.exchange;
+    const size_t most = exchange->service->limits.json_body_bytes;
+    struct problem problem;
+    bool undecided = false;
+    call->in = codec_for_request(exchange->content_type, exchange->body, exchange->body_length,
+                                 &undecided);
+    if (only != NULL && call->in != only)
+        call->in = NULL;
+    call->out = call->in == NULL ? NULL : choose_answer(exchange->accept, call->in, only);
+    if (call->in != NULL && call->out != NULL &&
+        (call->in != codec_find("json") || exchange->body_length <= most))
+        return true;
+    if (call->in == NULL) {
+        refuse_type(only, &problem, exchange->content_type);
+    } else if (call->out == NULL) {
+        refuse_accept(only, &problem, exchange->accept);
+    } else {
+        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
+                    "A body in JSON may have %zu bytes; this one has %zu. Send safetensors.", most,
+                    exchange->body_length);
+        problem.limit = (double)most;
+    }
+    exchange_refuse(exchange, &problem);
+    return false;
+}
+
+enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
+    const struct exchange *exchange = call->work.exchange;
+    const struct codec_input input = {exchange->body,  exchange->body_length,
+                                      exchange->query, exchange->query_count,
+                                      schema,          &call->work.job.cancelled};
+    if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
+        return call->work.error.status;
+    return call_work_take_deadline(&call->work, call->request.timeout_ms);
+}
+
+enum attn_status tensor_call_lay_out(struct tensor_call *call, const struct attn_call *attention) {
+    struct call_work *work = &call->work;
+    size_t bytes;
+    if (!call->out->answer_bytes(attention, &call->request, &call->result, &bytes))
+        return attn_fail(&work->error, ATTN_RESULT_TOO_LARGE, "",
+                         "The answer would be larger than any memory. %s",
+                         work->kind->ask_for_less);
+    if (call_work_reserve(work, bytes) != ATTN_OK)
+        return work->error.status;
+    return call->out->lay_out(attention, &call->request, &call->result, &work->answer,
+                              &work->error);
+}
+
+enum attn_status tensor_call_encode(struct tensor_call *call, struct codec_report *report) {
+    struct call_work *work = &call->work;
+    call_work_report(work, report);
+    return call->out->finish(report, &call->request, &call->result, &work->answer, &work->error);
+}
+
+void tensor_call_close(struct tensor_call *call) {
+    codec_request_close(&call->request);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What calls with a body have in common: which media types they take and give, how a body becomes
+ * a codec_request, and for those whose answer is tensors how these get their places and their text.
+ */
+#ifndef SERVER_CALLS_TENSOR_CALL_H
+#define SERVER_CALLS_TENSOR_CALL_H
+
+#include "server/calls/call_work.h"
+
+struct tensor_call {
+    struct call_work work;
+    const struct codec *in, *out;
+    struct codec_request request;
+    struct attn_result result;
+};
+
+/* A route's check. `only`: the one codec both ways, or NULL for every one there is. */
+bool tensor_call_check(struct exchange *exchange, const struct codec *only,
+                       struct problem *problem);
+/* The codecs of a complete request; false when it was refused. */
+bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only);
+
+/* The request's tensors and options, and the call's own deadline. */
+enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema);
+/* Reserves memory for the wanted tensors of `result` and gives them their places. `attention` is
+   NULL for other calls. */
+enum attn_status tensor_call_lay_out(struct tensor_call *call, const struct attn_call *attention);
+/* Completes the answer; fills in the report's id and times. */
+enum attn_status tensor_call_encode(struct tensor_call *call, struct codec_report *report);
+/* Every kind's close ends with it. */
+void tensor_call_close(struct tensor_call *call);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Codecs turn bytes into a request and a result into bytes; one row of the codec table per media
+ * type. They see requests, calls, results and status - never plans or kernels.
+ *
+ * The life of one exchange: codec_decode -> (validate, plan) -> codec_lay_out gives the answer its
+ * memory and every wanted result tensor its place -> compute -> codec_finish completes the bytes.
+ */
+#ifndef SERVER_CODECS_CODEC_H
+#define SERVER_CODECS_CODEC_H
+
+#include <stdatomic.h>
+
+#include "core/call.h"
+#include "core/merge.h"
+#include "core/result.h"
+#include "core/scaling.h"
+#include "core/status.h"
+
+enum codec_encoding { CODEC_ENCODING_UNSET, CODEC_NESTED, CODEC_FLAT, CODEC_BASE64 };
+
+/* One option from the query string, percent-decoded; borrowed text. */
+struct codec_query_option {
+    const char *name;
+    const char *value;
+};
+
+struct codec_schema; /* which tensors and options a kind of call has: options_table.h */
+
+/* What decode is given. Everything is borrowed and outlives the decoded request. */
+struct codec_input {
+    const void *body;
+    size_t length;
+    const struct codec_query_option *query;
+    size_t query_count;
+    const struct codec_schema *schema;
+    /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
+    const atomic_bool *cancelled;
+};
+
+/* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind
+   `storage`. */
+struct codec_request {
+    struct attn_request attention;
+    struct attn_tensor outputs, lses; /* a merge's; the options it shares are in `attention` */
+    struct attn_scaling_request scaling;
+    enum codec_encoding encoding; /* of a JSON answer; never UNSET after decode */
+    int64_t timeout_ms;           /* 0: not given */
+    void *storage;                /* owned; freed by codec_request_close */
+};
+
+/* What the answer says about the call besides its tensors. */
+struct codec_report {
+    const char *id; /* request id */
+    const struct attn_call *call;
+    const char *kernel;
+    double decode_ms, queue_ms, compute_ms;
+    double flops;
+    const struct attn_merge *merge; /* instead of call and kernel; or NULL */
+};
+
+/* An answer under construction. */
+struct codec_answer {
+    const char *media_type;
+    void *buffer;    /* owned: from buffer_pool; NULL before lay_out */
+    size_t capacity; /* bytes of buffer */
+    size_t length;   /* bytes that are sent, from `offset`; final after codec_finish */
+    size_t offset;
+    void *scratch; /* owned float scratch of text encodings, or NULL */
+    size_t scratch_bytes;
+    size_t header_bytes; /* room kept for the header, of binary encodings */
+};
+
+struct codec {
+    const char *name;       /* "json", "safetensors" */
+    const char *media_type; /* as sent, and as recognised in Content-Type and Accept */
+    bool decodes, encodes;
+    enum attn_status (*decode)(const struct codec_input *input, struct codec_request *request,
+                               struct attn_error *error);
+    /* Bytes that lay_out will allocate for this result: for admission, before anything is
+     * allocated. `call` is NULL when the answer is not an attention call's. */
+    bool (*answer_bytes)(const struct attn_call *call, const struct codec_request *request,
+                         const struct attn_result *result, size_t *bytes);
+    enum attn_status (*lay_out)(const struct attn_call *call, const struct codec_request *request,
+                                struct attn_result *result, struct codec_answer *answer,
+                                struct attn_error *error);
+    enum attn_status (*finish)(const struct codec_report *report,
+                               const struct codec_request *request,
+                               const struct attn_result *result, struct codec_answer *answer,
+                               struct attn_error *error);
+};
+
+/* The table; NULL past the end. */
+const struct codec *codec_at(size_t index);
+const struct codec *codec_find(const char *name);
+
+/*
+ * The codec of a request body: by Content-Type (parameters ignored, NULL when absent), or by the
+ * body's first bytes when the type says nothing (application/octet-stream, text/plain,
+ * application/x-www-form-urlencoded, none). NULL: unsupported media type. `body` may be NULL when
+ * only the header is known: then an unspecific type gives *undecided = true.
+ */
+const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
+                                      bool *undecided);
+/* The codec of the answer: by Accept with q-values, else that of the request. NULL: not acceptable.
+ */
+const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec);
+
+/* Whether Accept (NULL: none) allows an answer of this codec. */
+bool codec_is_acceptable(const char *accept, const struct codec *codec);
+
+void codec_request_close(struct codec_request *request);
+/* Gives the buffers back to the pool. Clears *answer. */
+void codec_answer_close(struct codec_answer *answer);
+
+#endif

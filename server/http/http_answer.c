@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An exchange's answer as a response of libmicrohttpd, sent from where it lies. */
+#include <microhttpd.h>
+#include <stdio.h>
+
+#include "server/clock.h"
+#include "server/http/http_internal.h"
+
+static void drop(void *context) {
+    exchange_unref(context);
+}
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value) {
+    if (value != NULL && value[0] != '\0')
+        (void)MHD_add_response_header(response, name, value);
+}
+
+static void add_headers(struct MHD_Response *response, const struct exchange *exchange) {
+    const struct exchange_answer *answer = &exchange->answer;
+    char timing[256];
+    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
+    add_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
+    add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after ? "1" : NULL);
+    add_header(response, "X-Request-Id", exchange->id);
+    add_header(response, "Server-Timing", exchange_timing(exchange, timing, sizeof timing));
+    if (answer->close || service_phase(exchange->service) >= SERVICE_LEAVING)
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+bool http_answer(struct MHD_Connection *connection, struct exchange *exchange) {
+    const struct exchange_answer *answer = &exchange->answer;
+    exchange_ref(exchange); /* the response's, dropped when it is freed */
+    /* The library only reads the buffer, but its interface has no const. */
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        answer->length, answer->length == 0 ? (void *)"" : (void *)(uintptr_t)answer->data, drop,
+        exchange);
+    if (response == NULL) {
+        exchange_unref(exchange);
+        return false;
+    }
+    add_headers(response, exchange);
+    exchange->sent = clock_now();
+    const bool queued =
+        MHD_queue_response(connection, (unsigned)answer->status, response) == MHD_YES;
+    if (queued)
+        exchange->state = EXCHANGE_SENT;
+    MHD_destroy_response(response);
+    return queued;
+}

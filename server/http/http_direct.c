@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers past the library; see http_direct.h. One call of send(): an answer of this size fits into
+   the buffer of any socket whose client has taken what came before. */
+#include "server/http/http_direct.h"
+
+#include <microhttpd.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static void write_head(struct text *out, int status, const char *id, size_t length) {
+    char date[64] = "";
+    struct tm parts;
+    const time_t now = time(NULL);
+    if (gmtime_r(&now, &parts) != NULL)
+        strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    text_format(out,
+                "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
+                "Content-Length: %zu\r\nX-Request-Id: %s\r\n\r\n",
+                status, MHD_get_reason_phrase_for((unsigned)status), date, PROBLEM_CONTENT_TYPE,
+                length, id);
+}
+
+bool http_direct(int fd, const struct problem *problem, const char *id) {
+    struct text body = {0}, answer = {0};
+    problem_write(problem, id, &body);
+    write_head(&answer, problem_status(problem->code), id, body.length);
+    text_add(&answer, body.data, body.length);
+    const bool sent =
+        !body.failed && !answer.failed &&
+        send(fd, answer.data, answer.length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)answer.length;
+    text_close(&body);
+    text_close(&answer);
+    return sent && shutdown(fd, SHUT_WR) == 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers written to the socket past libmicrohttpd, which takes an answer only once the head is
+ * there and then only before or after the body: to a request that is late, and to a request line
+ * that version 0.9.75 does not come back from. Only between two answers, by whoever has claimed the
+ * connection for it; no other answer follows.
+ */
+#ifndef SERVER_HTTP_HTTP_DIRECT_H
+#define SERVER_HTTP_HTTP_DIRECT_H
+
+#include <stdbool.h>
+
+#include "server/problem.h"
+
+/* Sends the problem and ends this side of the connection; false when the socket did not take it. */
+bool http_direct(int fd, const struct problem *problem, const char *id);
+
+#endif

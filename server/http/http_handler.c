@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libmicrohttpd's callbacks, turned into the steps of an exchange. The handler is called once for
+ * the head, once per piece of the body, once when all is there, and again after each sleep; which
+ * of these it is follows from the exchange's state alone.
+ */
+#include "server/http/http_handler.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/http/http_internal.h"
+
+/* A refused body of at most this length is read to its end, so that the connection can stay. */
+#define SHORT_BODY (UINT64_C(1) << 20)
+
+static struct http_peer *peer_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info == NULL ? NULL : info->socket_context;
+}
+
+/* Only while the phase is IDLE or BUSY, in which the warden tells nobody what was allowed. */
+static void set_deadline(struct MHD_Connection *connection, uint64_t ms) {
+    struct http_peer *peer = peer_of(connection);
+    if (peer == NULL)
+        return;
+    peer->allowed_ms = ms;
+    atomic_store(&peer->deadline, clock_deadline(clock_now(), ms));
+}
+
+/* Whether the last answer has been sent: what still comes is for the warden to throw away. */
+static bool is_told(struct http_peer *peer) {
+    if (peer == NULL || atomic_load(&peer->phase) != PEER_TOLD)
+        return false;
+    peer->may_linger = true;
+    return true;
+}
+
+/* True: until the phase changes again, nobody else answers on this connection. */
+static bool claim(struct http_peer *peer) {
+    int phase = atomic_load(&peer->phase);
+    while (phase != PEER_TOLD)
+        if (atomic_compare_exchange_weak(&peer->phase, &phase, PEER_BUSY))
+            return true;
+    return !is_told(peer);
+}
+
+/* From here on the body may be late. */
+static enum MHD_Result await_body(struct MHD_Connection *connection) {
+    atomic_store(&peer_of(connection)->phase, PEER_BODY);
+    return MHD_YES;
+}
+
+static void read_remote(struct MHD_Connection *connection, char *text, size_t size) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
+    text[0] = '\0';
+    if (address != NULL && address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text,
+                  (socklen_t)size);
+    else if (address != NULL && address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
+                  (socklen_t)size);
+}
+
+struct query_reader {
+    struct codec_query_option *options;
+    size_t count, room;
+    bool has_nul;
+};
+
+static enum MHD_Result read_option(void *context, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_size, const char *value, size_t value_size) {
+    struct query_reader *reader = context;
+    (void)kind;
+    reader->has_nul |= strlen(name) != name_size || (value != NULL && strlen(value) != value_size);
+    if (reader->count == reader->room)
+        return MHD_NO;
+    reader->options[reader->count++] =
+        (struct codec_query_option){.name = name, .value = value == NULL ? "" : value};
+    return MHD_YES;
+}
+
+/* False when the query string was refused. */
+static bool read_query(struct MHD_Connection *connection, struct exchange *exchange) {
+    const int count = MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    if (count <= 0)
+        return true;
+    struct query_reader reader = {.options = calloc((size_t)count, sizeof *reader.options),
+                                  .room = (size_t)count};
+    exchange->query = reader.options;
+    if (reader.options == NULL) {
+        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the query string now.");
+        return false;
+    }
+    MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, read_option, &reader);
+    exchange->query_count = reader.count;
+    if (reader.has_nul)
+        exchange_fail(exchange, ATTN_MALFORMED, "The query string has a NUL character.");
+    return !reader.has_nul;
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name) {
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static void read_head(struct MHD_Connection *connection, struct exchange *exchange) {
+    struct http_peer *peer = peer_of(connection);
+    exchange->connection = connection;
+    exchange->method = http_method_find(exchange->method_name);
+    exchange->content_type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
+    exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
+    request_id_choose(header(connection, "X-Request-Id"), exchange->id);
+    if (peer != NULL)
+        memcpy(peer->id, exchange->id, sizeof peer->id);
+    trace_id_read(header(connection, "traceparent"), exchange->trace);
+    read_remote(connection, exchange->remote, sizeof exchange->remote);
+}
+
+/*
+ * A connection sleeps under a timeout of its own. When it goes on, libmicrohttpd 0.9.75 calls us
+ * for such a one before it reads from it, but for the others perhaps only after that: then the end
+ * of a client that has ended only its side makes it close the connection instead of answering.
+ */
+static void set_timeout(struct http_thread *thread, struct MHD_Connection *connection,
+                        bool is_own) {
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              http_idle_seconds(&thread->server->options) + (is_own ? 1 : 0));
+}
+
+/* Suspends, and only then lets others know of it. */
+static enum MHD_Result sleep_now(struct http_thread *thread, struct MHD_Connection *connection,
+                                 struct exchange *exchange) {
+    struct http_peer *peer = peer_of(connection);
+    atomic_store(&peer->deadline, 0);
+    set_timeout(thread, connection, true);
+    MHD_suspend_connection(connection);
+    http_warden_sleep(thread->server->warden, peer, exchange);
+    exchange_sleep(exchange);
+    return MHD_YES;
+}
+
+static enum MHD_Result send_answer(struct http_thread *thread, struct MHD_Connection *connection,
+                                   struct exchange *exchange) {
+    set_deadline(connection, thread->server->options.send_timeout_ms);
+    return http_answer(connection, exchange) ? MHD_YES : MHD_NO;
+}
+
+/* The head was refused. A short body is awaited; else the answer goes out now and the connection
+   is closed, gently where the client may still be sending. */
+static enum MHD_Result refuse(struct http_thread *thread, struct MHD_Connection *connection,
+                              struct exchange *exchange) {
+    const bool ambiguous = exchange->answer.close;
+    if (!exchange->has_body && !ambiguous)
+        return await_body(connection); /* the call for the complete request follows at once */
+    const bool is_short = exchange->has_length && exchange->content_length <= SHORT_BODY;
+    if (!ambiguous && !exchange->expects_continue && (is_short || !exchange->has_length))
+        return await_body(connection);
+    peer_of(connection)->may_linger = true;
+    exchange->answer.close = true;
+    return send_answer(thread, connection, exchange);
+}
+
+static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *connection,
+                             const struct http_head *head) {
+    struct exchange *exchange = head->exchange;
+    struct problem problem;
+    const struct http_options *options = &thread->server->options;
+    read_head(connection, exchange);
+    set_deadline(connection, options->body_timeout_ms);
+    if (!http_guard(head, &problem))
+        exchange_refuse(exchange, &problem);
+    else if (read_query(connection, exchange))
+        exchange_head(exchange);
+    if (exchange->launch != NULL)
+        return sleep_now(thread, connection, exchange);
+    if (exchange->state == EXCHANGE_REFUSED)
+        return refuse(thread, connection, exchange);
+    return await_body(connection);
+}
+
+/* All of the request is there, or the sleep after that is over. */
+static enum MHD_Result go_on(struct http_thread *thread, struct MHD_Connection *connection,
+                             struct exchange *exchange) {
+    if (!claim(peer_of(connection)))
+        return MHD_NO;
+    if (exchange->state != EXCHANGE_READY)
+        exchange_complete(exchange);
+    if (exchange->state == EXCHANGE_READY)
+        return send_answer(thread, connection, exchange);
+    return sleep_now(thread, connection, exchange);
+}
+
+static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *connection,
+                            struct exchange *exchange) {
+    http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
+    set_timeout(thread, connection, false);
+    exchange_woken(exchange);
+    if (exchange->state == EXCHANGE_READY)
+        return send_answer(thread, connection, exchange);
+    set_deadline(connection, thread->server->options.body_timeout_ms);
+    return exchange->state == EXCHANGE_REFUSED ? refuse(thread, connection, exchange)
+                                               : await_body(connection);
+}
+
+static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
+                                  const char *url, const char *method, const char *version,
+                                  void **request) {
+    if (peer_of(connection) == NULL || !claim(peer_of(connection)))
+        return MHD_NO;
+    struct exchange *exchange = exchange_create(thread->server->service);
+    if (exchange == NULL)
+        return MHD_NO;
+    *request = exchange;
+    peer_of(connection)->may_ask = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
+    exchange->path = url;
+    exchange->escaped_path = peer_of(connection)->escaped_path;
+    exchange->method_name = method;
+    exchange->thread = thread;
+    exchange->arena = &thread->arena;
+    const struct http_head head = {connection, version, exchange};
+    return begin(thread, connection, &head);
+}
+
+enum MHD_Result http_handle(void *context, struct MHD_Connection *connection, const char *url,
+                            const char *method, const char *version, const char *data, size_t *size,
+                            void **request) {
+    struct http_thread *thread = context;
+    struct exchange *exchange = *request;
+    if (exchange == NULL)
+        return first_call(thread, connection, url, method, version, request);
+    if (is_told(peer_of(connection)))
+        return MHD_NO;
+    if (exchange->state == EXCHANGE_SLEEPING)
+        return wake(thread, connection, exchange);
+    if (*size == 0)
+        return go_on(thread, connection, exchange);
+    const bool taken = exchange_take_body(exchange, data, *size);
+    *size = 0;
+    return taken ? MHD_YES : MHD_NO;
+}
+
+/* The warden has answered that the body is late: now that can be counted and logged. */
+static void count_late(struct exchange *exchange) {
+    exchange->answer.problem = 0; /* whatever else its head was refused for was not said */
+    exchange_fail(exchange, PROBLEM_REQUEST_TIMEOUT, "%s", "");
+    exchange->state = EXCHANGE_SENT;
+}
+
+void http_completed(void *context, struct MHD_Connection *connection, void **request,
+                    enum MHD_RequestTerminationCode code) {
+    struct http_thread *thread = context;
+    struct exchange *exchange = *request;
+    const struct http_options *options = &thread->server->options;
+    struct http_peer *peer = peer_of(connection);
+    const bool told = peer != NULL && !claim(peer);
+    if (!told)
+        set_deadline(connection, options->idle_timeout_ms + options->header_timeout_ms);
+    if (!told && peer != NULL)
+        atomic_store(&peer->phase, PEER_IDLE);
+    if (exchange == NULL)
+        return;
+    if (told)
+        count_late(exchange);
+    *request = NULL;
+    if (exchange->state == EXCHANGE_SLEEPING) { /* woken, but the connection was dead already */
+        http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
+        exchange_woken(exchange);
+    }
+    exchange_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    exchange_unref(exchange);
+}
+
+void http_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                     enum MHD_ConnectionNotificationCode code) {
+    struct http_thread *thread = context;
+    struct http_server *server = thread->server;
+    struct http_peer *peer = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *socket_context = peer = http_warden_add(server->warden, info->connect_fd);
+        if (peer != NULL)
+            atomic_store(&peer->deadline,
+                         clock_deadline(clock_now(), server->options.header_timeout_ms));
+        metrics_connection(server->service->metrics, 1);
+        return;
+    }
+    if (peer != NULL)
+        http_warden_remove(server->warden, peer);
+    *socket_context = NULL;
+    metrics_connection(server->service->metrics, -1);
+}
+
+/* The library hands paths over decoded, so that "%00" ends one early; no route needs an escape. */
+void *http_first_line(void *context, const char *uri, struct MHD_Connection *connection) {
+    const struct http_thread *thread = context;
+    struct http_peer *peer = peer_of(connection);
+    set_deadline(connection, thread->server->options.header_timeout_ms);
+    if (peer == NULL)
+        return NULL;
+    peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
+    atomic_store(&peer->phase, PEER_HEAD);
+    http_guard_line(context, peer, uri);
+    return NULL;
+}
