@@ -54,11 +54,11 @@ LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread \
             -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 
 # pkg-config is asked once, and only by a goal that compiles or links.
-PKGS := libmicrohttpd jansson openblas
+PKGS := libmicrohttpd jansson openblas zlib libzstd
 once = $(eval $(1) := $(2))$($(1))
 PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
 LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)
-LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson))
+LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson zlib libzstd))
 LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
 
 PIC := -fPIE
