@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls as values: what is sent, and how the answer is read. Clients only carry them."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from attentiond import _options, _safetensors
+from attentiond._result import Attention, Merged
+from attentiond._types import Array
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    method: str
+    path: str
+    headers: dict[str, str]
+    parts: Sequence[bytes | memoryview]
+    read: Callable[[bytes], T] = field(repr=False)
+
+    @property
+    def length(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+
+def _tensor_call(path: str, tensors: dict[str, Array], options: Mapping[str, Any],
+                 read: Callable[[bytes], T]) -> Call[T]:
+    given, named = _options.split(options)
+    parts = _safetensors.dumps({**tensors, **named}, {"attention": json.dumps(given)})
+    headers = {"Content-Type": _safetensors.MEDIA_TYPE, "Accept": _safetensors.MEDIA_TYPE}
+    return Call("POST", path, headers, parts, read)
+
+
+def attention(q: Array, k: Array, v: Array, wanted: Sequence[str] | None,
+              options: Mapping[str, Any]) -> Call[Attention]:
+    if wanted is not None:
+        options = {**options, "return": list(wanted)}
+    return _tensor_call("/v1/attention", {"q": np.asarray(q), "k": np.asarray(k),
+                                          "v": np.asarray(v)}, options, Attention._read)
+
+
+def merge(outputs: Array, lses: Array, options: Mapping[str, Any]) -> Call[Merged]:
+    return _tensor_call("/v1/merge", {"outputs": np.asarray(outputs), "lses": np.asarray(lses)},
+                        options, Merged._read)
+
+
+def scaling(options: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    given, _ = _options.split(options)
+    return Call("POST", "/v1/experiments/scaling", {"Content-Type": "application/json"},
+                [json.dumps(given).encode()], json.loads)
+
+
+def describe() -> Call[dict[str, Any]]:
+    return Call("GET", "/v1", {}, [], json.loads)
+
+
+def picture(call: Call[Any]) -> Call[bytes]:
+    """The same call, answered by a picture of its map."""
+    return Call(call.method, call.path, {**call.headers, "Accept": "image/png"}, call.parts, bytes)
