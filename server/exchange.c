@@ -133,18 +133,21 @@ void exchange_answer_text(struct exchange *exchange, const char *media_type) {
 }
 
 void exchange_refuse(struct exchange *exchange, const struct problem *problem) {
-    static const char no_memory[] = "{\"type\":\"/problems/out-of-memory\",\"status\":503}\n";
+    static const char *const no_memory[] = {
+        [PROBLEM_DETAILS] = "{\"type\":\"/problems/out-of-memory\",\"status\":503}\n",
+        [PROBLEM_OIP] = "{\"error\":\"The service has no memory for this call now.\"}\n"};
+    const enum problem_form form = route_errors(exchange->path);
+    const char *media_type = problem_content_type(form);
     exchange->state = EXCHANGE_REFUSED;
     if (exchange->answer.problem != 0)
         return;
     const int status = problem_status(problem->code);
     text_clear(&exchange->text);
-    problem_write(problem, exchange->id, &exchange->text);
+    problem_write(problem, form, exchange->id, &exchange->text);
     if (exchange->text.failed)
-        exchange_answer(exchange, 503, PROBLEM_CONTENT_TYPE, no_memory, sizeof no_memory - 1);
+        exchange_answer(exchange, 503, media_type, no_memory[form], strlen(no_memory[form]));
     else
-        exchange_answer(exchange, status, PROBLEM_CONTENT_TYPE, exchange->text.data,
-                        exchange->text.length);
+        exchange_answer(exchange, status, media_type, exchange->text.data, exchange->text.length);
     exchange->answer.problem = problem->code;
     exchange->answer.retry_after = status == 503;
     exchange->answer.close |=

@@ -75,6 +75,7 @@ struct exchange {
     struct service *service;
     /* The head; text is borrowed from the connection and stays until the answer has left. */
     const struct route *route; /* NULL: none for this path and method */
+    struct route_captures captures;
     enum http_method method;
     const char *method_name, *path, *content_type, *content_encoding, *accept;
     struct codec_query_option *query; /* owned array of borrowed text */

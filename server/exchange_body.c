@@ -17,10 +17,11 @@ enum { CHUNKED_FIRST = 64 << 10 };
 #define MOST_THROWN_AWAY (UINT64_C(64) << 20)
 
 static void refuse_unmatched(struct exchange *exchange, bool path_known) {
+    char hint[100];
     if (!path_known) {
         exchange_fail(exchange, PROBLEM_NOT_FOUND,
                       "There is nothing at the path \"%.100s\". Did you mean %s?", exchange->path,
-                      route_nearest(exchange->path));
+                      route_nearest(exchange->path, hint, sizeof hint));
         return;
     }
     exchange->answer.allow = route_allow(exchange->path, exchange->allow, sizeof exchange->allow);
@@ -126,13 +127,14 @@ void exchange_head(struct exchange *exchange) {
     struct problem problem;
     bool path_known = false;
     if (!exchange->escaped_path)
-        exchange->route = route_find(exchange->path, exchange->method, &path_known);
+        exchange->route =
+            route_find(exchange->path, exchange->method, &exchange->captures, &path_known);
     if (exchange->route == NULL) {
         exchange->answer.close |= exchange->lacks_length;
         refuse_unmatched(exchange, path_known);
         return;
     }
-    if (exchange->lacks_length) {
+    if (exchange->lacks_length && !exchange->route->empty_body) {
         exchange_fail(exchange, PROBLEM_LENGTH_REQUIRED,
                       "A request of this method needs a Content-Length, or Transfer-Encoding: "
                       "chunked.");

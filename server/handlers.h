@@ -14,10 +14,23 @@ void merge_handle(struct exchange *exchange);
 bool scaling_check(struct exchange *exchange, struct problem *problem);
 void scaling_handle(struct exchange *exchange);
 
+/* Whether calls are taken; false when the exchange has been refused for it. */
+bool ops_check_ready(struct exchange *exchange);
 void ops_health(struct exchange *exchange);
 void ops_ready(struct exchange *exchange);
 void ops_metrics(struct exchange *exchange);
 void ops_describe(struct exchange *exchange);
 void ops_contract(struct exchange *exchange);
+
+/* The Open Inference Protocol (oip_handler.c). */
+struct oip_model;
+/* The model and version that the path names; NULL with *problem set when there is none. */
+const struct oip_model *oip_find_model(const struct exchange *exchange, struct problem *problem);
+void oip_server_metadata(struct exchange *exchange);
+void oip_live(struct exchange *exchange);
+void oip_ready(struct exchange *exchange);
+void oip_models(struct exchange *exchange);
+void oip_model_metadata(struct exchange *exchange);
+void oip_model_ready(struct exchange *exchange);
 
 #endif

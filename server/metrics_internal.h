@@ -9,7 +9,7 @@
 #include "server/problem.h"
 #include "server/routes.h"
 
-enum { BUCKET_COUNT = 19, SIZE_COUNT = 4, CLASS_COUNT = 3, KERNEL_ROOM = 16, ROUTE_ROOM = 16 };
+enum { BUCKET_COUNT = 19, SIZE_COUNT = 4, CLASS_COUNT = 3, KERNEL_ROOM = 16, ROUTE_ROOM = 64 };
 
 /* Upper bounds in seconds, 1-2-5 steps from 100 us, and 60 s. */
 extern const double metrics_bounds[BUCKET_COUNT];

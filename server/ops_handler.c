@@ -14,16 +14,20 @@ void ops_health(struct exchange *exchange) {
     answer_word(exchange, word, sizeof word - 1);
 }
 
-void ops_ready(struct exchange *exchange) {
-    static const char word[] = "ready\n";
+bool ops_check_ready(struct exchange *exchange) {
     const enum service_phase phase = service_phase(exchange->service);
-    if (phase == SERVICE_READY)
-        answer_word(exchange, word, sizeof word - 1);
-    else if (phase == SERVICE_STARTING)
+    if (phase == SERVICE_STARTING)
         exchange_fail(exchange, PROBLEM_STARTING, "The service takes calls in a moment.");
-    else
+    else if (phase != SERVICE_READY)
         exchange_fail(exchange, ATTN_DRAINING,
                       "The service takes its last calls; send further ones elsewhere.");
+    return phase == SERVICE_READY;
+}
+
+void ops_ready(struct exchange *exchange) {
+    static const char word[] = "ready\n";
+    if (ops_check_ready(exchange))
+        answer_word(exchange, word, sizeof word - 1);
 }
 
 void ops_metrics(struct exchange *exchange) {

@@ -66,7 +66,11 @@ void problem_from_error(struct problem *problem, const struct attn_error *error)
         snprintf(problem->detail, sizeof problem->detail, "%s", problem_sentence(problem->code));
 }
 
-void problem_write(const struct problem *problem, const char *instance, struct text *out) {
+const char *problem_content_type(enum problem_form form) {
+    return form == PROBLEM_OIP ? "application/json" : "application/problem+json";
+}
+
+static void write_details(const struct problem *problem, const char *instance, struct text *out) {
     text_format(out, "{\"type\":\"/problems/%s\",\"title\":", problem_name(problem->code));
     text_json(out, problem_sentence(problem->code));
     text_format(out, ",\"status\":%d,\"detail\":", problem_status(problem->code));
@@ -80,4 +84,22 @@ void problem_write(const struct problem *problem, const char *instance, struct t
     if (problem->limit > 0)
         text_format(out, ",\"limit\":%.17g", problem->limit);
     text_format(out, "}\n");
+}
+
+static void write_sentence(const struct problem *problem, struct text *out) {
+    char sentence[sizeof problem->pointer + sizeof problem->detail + 2];
+    const bool placed = problem->pointer[0] != '\0';
+    snprintf(sentence, sizeof sentence, "%s%s%s", problem->pointer, placed ? ": " : "",
+             problem->detail);
+    text_format(out, "{\"error\":");
+    text_json(out, sentence);
+    text_format(out, "}\n");
+}
+
+void problem_write(const struct problem *problem, enum problem_form form, const char *instance,
+                   struct text *out) {
+    if (form == PROBLEM_OIP)
+        write_sentence(problem, out);
+    else
+        write_details(problem, instance, out);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors on the wire: RFC 9457 problem details. The HTTP status of a call's error follows from its
- * fault class and from nothing else; the problem type is "/problems/" and the stable name.
+ * Errors on the wire: RFC 9457 problem details, or the one member that clients of the Open
+ * Inference Protocol read. The HTTP status of a call's error follows from its fault class and from
+ * nothing else; the problem type is "/problems/" and the stable name.
  */
 #ifndef SERVER_PROBLEM_H
 #define SERVER_PROBLEM_H
@@ -9,7 +10,11 @@
 #include "core/status.h"
 #include "server/text.h"
 
-#define PROBLEM_CONTENT_TYPE "application/problem+json"
+/* Which of them; a column of the route table. */
+enum problem_form {
+    PROBLEM_DETAILS, /* {"type", "title", "status", "detail", "instance", ...} */
+    PROBLEM_OIP      /* {"error"}, with the place in front of the sentence */
+};
 
 /* After the statuses of core, so that one number names either. */
 enum problem_code {
@@ -36,7 +41,10 @@ void problem_set(struct problem *problem, int code, const char *pointer, const c
     __attribute__((format(printf, 4, 5)));
 void problem_from_error(struct problem *problem, const struct attn_error *error);
 
+/* "application/problem+json"; or "application/json", by which some clients know an error. */
+const char *problem_content_type(enum problem_form form);
 /* The JSON document; `instance` is the request id. */
-void problem_write(const struct problem *problem, const char *instance, struct text *out);
+void problem_write(const struct problem *problem, enum problem_form form, const char *instance,
+                   struct text *out);
 
 #endif

@@ -2,20 +2,36 @@
 /* The route table and how it is searched; see routes.h. */
 #include "server/routes.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/handlers.h"
 
+#define NATIVE PROBLEM_DETAILS, false
+#define OIP PROBLEM_OIP, false
+/* clang-format off */
+#define OIP_MODEL(path) \
+    {path, HTTP_GET, OIP, NULL, oip_model_metadata}, \
+    {path "/ready", HTTP_GET, OIP, NULL, oip_model_ready}
+/* clang-format on */
+
 static const struct route routes[] = {
-    {"/v1/attention", HTTP_POST, attention_check, attention_handle},
-    {"/v1/merge", HTTP_POST, merge_check, merge_handle},
-    {"/v1/experiments/scaling", HTTP_POST, scaling_check, scaling_handle},
-    {"/v1", HTTP_GET, NULL, ops_describe},
-    {"/openapi.yaml", HTTP_GET, NULL, ops_contract},
-    {"/healthz", HTTP_GET, NULL, ops_health},
-    {"/readyz", HTTP_GET, NULL, ops_ready},
-    {"/metrics", HTTP_GET, NULL, ops_metrics},
+    {"/v1/attention", HTTP_POST, NATIVE, attention_check, attention_handle},
+    {"/v1/merge", HTTP_POST, NATIVE, merge_check, merge_handle},
+    {"/v1/experiments/scaling", HTTP_POST, NATIVE, scaling_check, scaling_handle},
+    {"/v1", HTTP_GET, NATIVE, NULL, ops_describe},
+    {"/openapi.yaml", HTTP_GET, NATIVE, NULL, ops_contract},
+    {"/healthz", HTTP_GET, NATIVE, NULL, ops_health},
+    {"/readyz", HTTP_GET, NATIVE, NULL, ops_ready},
+    {"/metrics", HTTP_GET, NATIVE, NULL, ops_metrics},
+    {"/v2", HTTP_GET, OIP, NULL, oip_server_metadata},
+    {"/v2/", HTTP_GET, OIP, NULL, oip_server_metadata},
+    {"/v2/health/live", HTTP_GET, OIP, NULL, oip_live},
+    {"/v2/health/ready", HTTP_GET, OIP, NULL, oip_ready},
+    {"/v2/models", HTTP_GET, OIP, NULL, oip_models},
+    OIP_MODEL("/v2/models/{model}"),
+    OIP_MODEL("/v2/models/{model}/versions/{version}"),
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
 
@@ -45,44 +61,104 @@ size_t route_count(void) {
     return ROUTE_COUNT;
 }
 
+/* The segment that begins at `at`, up to the next slash or the end. */
+static size_t segment_length(const char *at) {
+    return strcspn(at, "/");
+}
+
+/* Whether a segment of a row's path stands for any; `length` is the whole of it. */
+static bool is_capture(const char *segment, size_t length) {
+    return length > 2 && segment[0] == '{' && segment[length - 1] == '}';
+}
+
+static void note_capture(struct route_captures *captures, const char *segment, size_t size,
+                         const char *text, size_t length) {
+    if (captures != NULL && captures->count < ROUTE_CAPTURES_MAX)
+        captures->at[captures->count++] =
+            (struct route_capture){segment + 1, text, size - 2, length};
+}
+
+/* Whether a path is one of a row's; `captures` may be NULL. */
+static bool fits(const char *row, const char *path, struct route_captures *captures) {
+    if (captures != NULL)
+        captures->count = 0;
+    for (;;) {
+        const size_t size = segment_length(row), length = segment_length(path);
+        if (is_capture(row, size) && length > 0)
+            note_capture(captures, row, size, path, length);
+        else if (size != length || memcmp(row, path, size) != 0)
+            return false;
+        row += size;
+        path += length;
+        if (*row == '\0' || *path == '\0')
+            return *row == *path;
+        row++;
+        path++;
+    }
+}
+
 const struct route *route_of_path(const char *path) {
     for (size_t i = 0; i < ROUTE_COUNT; i++)
-        if (strcmp(routes[i].path, path) == 0)
+        if (fits(routes[i].path, path, NULL))
             return &routes[i];
     return NULL;
 }
 
-const struct route *route_find(const char *path, enum http_method method, bool *path_known) {
+const struct route *route_find(const char *path, enum http_method method,
+                               struct route_captures *captures, bool *path_known) {
     const enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
-    *path_known = false;
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (strcmp(routes[i].path, path) != 0)
-            continue;
-        *path_known = true;
-        if (routes[i].method == wanted)
-            return &routes[i];
-    }
+    const struct route *first = route_of_path(path);
+    *path_known = first != NULL;
+    for (const struct route *row = first; row != NULL && row < routes + ROUTE_COUNT; row++)
+        if (row->method == wanted && strcmp(row->path, first->path) == 0)
+            return fits(row->path, path, captures) ? row : NULL;
     return NULL;
+}
+
+struct route_capture route_captured(const struct route_captures *captures, const char *name) {
+    for (size_t i = 0; i < captures->count; i++) {
+        const struct route_capture *capture = &captures->at[i];
+        if (strlen(name) == capture->name_length &&
+            memcmp(capture->name, name, capture->name_length) == 0)
+            return *capture;
+    }
+    return (struct route_capture){NULL, NULL, 0, 0};
+}
+
+bool route_capture_is(struct route_capture capture, const char *text) {
+    return capture.text != NULL && strlen(text) == capture.length &&
+           memcmp(capture.text, text, capture.length) == 0;
 }
 
 const char *route_allow(const char *path, char *text, size_t size) {
+    const struct route *first = route_of_path(path);
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < ROUTE_COUNT && used < size; i++)
-        if (strcmp(routes[i].path, path) == 0)
+    for (const struct route *row = first; row != NULL && row < routes + ROUTE_COUNT; row++)
+        if (strcmp(row->path, first->path) == 0 && used < size)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ",
-                                     method_names[routes[i].method]);
+                                     method_names[row->method]);
     return text;
 }
 
-/* How many edits of one character lead from a to b, at most `limit`; both are cut at 32. */
+enum problem_form route_errors(const char *path) {
+    const size_t length = path[0] == '/' ? 1 + strcspn(path + 1, "/?") : 0;
+    for (size_t i = 0; i < ROUTE_COUNT; i++)
+        if (1 + segment_length(routes[i].path + 1) == length &&
+            memcmp(routes[i].path, path, length) == 0)
+            return routes[i].errors;
+    return PROBLEM_DETAILS;
+}
+
+enum { HINT_LONGEST = 64 };
+
+/* How many edits of one character lead from a to b; both are cut. */
 static size_t edit_distance(const char *a, const char *b) {
-    enum { LONGEST = 32 };
-    size_t row[LONGEST + 1];
-    const size_t columns = strnlen(b, LONGEST);
+    size_t row[HINT_LONGEST + 1];
+    const size_t columns = strnlen(b, HINT_LONGEST);
     for (size_t j = 0; j <= columns; j++)
         row[j] = j;
-    for (size_t i = 0; i < LONGEST && a[i] != '\0'; i++) {
+    for (size_t i = 0; i < HINT_LONGEST && a[i] != '\0'; i++) {
         size_t diagonal = row[0];
         row[0] = i + 1;
         for (size_t j = 0; j < columns; j++) {
@@ -98,14 +174,34 @@ static size_t edit_distance(const char *a, const char *b) {
     return row[columns];
 }
 
-const char *route_nearest(const char *path) {
-    size_t nearest = 0, best = (size_t)-1;
+/* A row's path with what the path asked for has in place of captures. */
+static void lend_captures(const char *row, const char *path, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    while (used < size) {
+        const size_t row_size = segment_length(row), length = segment_length(path);
+        const bool lent = is_capture(row, row_size) && length > 0;
+        used += (size_t)snprintf(text + used, size - used, "%.*s", (int)(lent ? length : row_size),
+                                 lent ? path : row);
+        row += row_size;
+        path += length + (path[length] == '/');
+        if (*row++ == '\0' || used >= size)
+            return;
+        used += (size_t)snprintf(text + used, size - used, "/");
+    }
+}
+
+const char *route_nearest(const char *path, char *text, size_t size) {
+    size_t nearest = 0, best = SIZE_MAX;
     for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        const size_t distance = edit_distance(path, routes[i].path);
+        char known[HINT_LONGEST + 1];
+        lend_captures(routes[i].path, path, known, sizeof known);
+        const size_t distance = edit_distance(path, known);
         if (distance < best) {
             best = distance;
             nearest = i;
         }
     }
-    return routes[nearest].path;
+    lend_captures(routes[nearest].path, path, text, size);
+    return text;
 }

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-static void write_head(struct text *out, int status, const char *id, size_t length) {
+static void write_head(struct text *out, int status, enum problem_form form, const char *id,
+                       size_t length) {
     char date[64] = "";
     struct tm parts;
     const time_t now = time(NULL);
@@ -16,14 +17,14 @@ static void write_head(struct text *out, int status, const char *id, size_t leng
     text_format(out,
                 "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
                 "Content-Length: %zu\r\nX-Request-Id: %s\r\n\r\n",
-                status, MHD_get_reason_phrase_for((unsigned)status), date, PROBLEM_CONTENT_TYPE,
-                length, id);
+                status, MHD_get_reason_phrase_for((unsigned)status), date,
+                problem_content_type(form), length, id);
 }
 
-bool http_direct(int fd, const struct problem *problem, const char *id) {
+bool http_direct(int fd, const struct problem *problem, enum problem_form form, const char *id) {
     struct text body = {0}, answer = {0};
-    problem_write(problem, id, &body);
-    write_head(&answer, problem_status(problem->code), id, body.length);
+    problem_write(problem, form, id, &body);
+    write_head(&answer, problem_status(problem->code), form, id, body.length);
     text_add(&answer, body.data, body.length);
     const bool sent =
         !body.failed && !answer.failed &&

@@ -13,6 +13,6 @@
 #include "server/problem.h"
 
 /* Sends the problem and ends this side of the connection; false when the socket did not take it. */
-bool http_direct(int fd, const struct problem *problem, const char *id);
+bool http_direct(int fd, const struct problem *problem, enum problem_form form, const char *id);
 
 #endif

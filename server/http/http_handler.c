@@ -307,6 +307,7 @@ void *http_first_line(void *context, const char *uri, struct MHD_Connection *con
     if (peer == NULL)
         return NULL;
     peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
+    peer->errors = route_errors(uri);
     atomic_store(&peer->phase, PEER_HEAD);
     http_guard_line(context, peer, uri);
     return NULL;

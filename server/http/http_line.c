@@ -56,7 +56,7 @@ void http_guard_line(struct http_thread *thread, struct http_peer *peer, const c
     exchange->method = HTTP_OTHER;
     request_id_choose(NULL, exchange->id);
     exchange_refuse(exchange, &problem);
-    const bool whole = http_direct(peer->fd, &problem, exchange->id);
+    const bool whole = http_direct(peer->fd, &problem, peer->errors, exchange->id);
     exchange->state = EXCHANGE_SENT;
     exchange_end(exchange, whole);
     exchange_unref(exchange);

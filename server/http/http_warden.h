@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/problem.h"
 #include "server/request_id.h"
 
 struct exchange;
@@ -41,6 +42,7 @@ enum http_peer_phase {
 struct http_peer {
     int fd;
     bool escaped_path;             /* the current request's path has percent signs */
+    enum problem_form errors;      /* of the current request's path */
     bool may_linger;               /* the client may still be sending when it is closed */
     bool may_ask;                  /* the current request is HTTP/1.1: see http_warden.c */
     uint64_t allowed_ms;           /* what the deadline was made from; for the warden's sentence */

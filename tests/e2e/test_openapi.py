@@ -4,6 +4,7 @@ answer fits its schema, and the statuses and problem types are those of the daem
 
 An example belongs to the parameters' and the response's examples of the same name.
 """
+import itertools
 import json
 import re
 from urllib.parse import urlencode
@@ -155,15 +156,24 @@ def test_the_request_schema_refuses_what_the_daemon_refuses(wrong, client):
     assert answer.status == 422
 
 
-def operations():
-    return [(path, method) for path, item in CONTRACT["paths"].items() for method in item]
+def concrete(path, operation):
+    """The path with every value of its parameters."""
+    given = [[(parameter["name"], value) for value in parameter["schema"]["enum"]]
+             for parameter in map(resolve, operation["parameters"]) if parameter["in"] == "path"]
+    return [path.format_map(dict(values)) for values in itertools.product(*given)]
 
 
-@pytest.mark.parametrize("path", [path for path, method in operations() if method == "get"])
-def test_get(path, client):
+def every_get():
+    return [(path, actual) for path, item in CONTRACT["paths"].items() if "get" in item
+            for actual in concrete(path, item["get"])]
+
+
+@pytest.mark.parametrize(("documented", "path"), every_get())
+def test_get(documented, path, client):
     """Status, media type, headers, schema; HEAD is the same without a body, OPTIONS has Allow."""
     answer = client.get(path, **{"X-Request-Id": "openapi-1"})
-    documented = CONTRACT["paths"][path]["get"]["responses"]["200"]
+    responses = CONTRACT["paths"][documented]["get"]["responses"]
+    documented = responses["200"]
     media_type = answer.headers["Content-Type"].split(";")[0]
     assert (answer.status, media_type in documented["content"]) == (200, True), media_type
     assert answer.headers["X-Request-Id"] == "openapi-1"
@@ -177,7 +187,12 @@ def test_get(path, client):
     assert (options.status, options.headers["Allow"], options.body) == (204, "GET", b"")
     other = client.send("DELETE", path)
     assert (other.status, other.headers["Allow"]) == (405, "GET")
-    schema("Problem").validate(other.json)
+    if "default" in responses:
+        assert other.headers["Content-Type"] == JSON_TYPE
+        schema("OipError").validate(other.json)
+    else:
+        assert other.headers["Content-Type"] == PROBLEM_TYPE
+        schema("Problem").validate(other.json)
 
 
 def test_the_daemon_serves_this_document(client):
@@ -222,7 +237,7 @@ def test_every_status_of_the_tables_is_documented_and_the_other_way_round():
 def test_every_error_example_has_its_title_and_status():
     problems = tables.problems()
     for response in CONTRACT["components"]["responses"].values():
-        for example in response["content"][PROBLEM_TYPE].get("examples", {}).values():
+        for example in response["content"].get(PROBLEM_TYPE, {}).get("examples", {}).values():
             value = example["value"]
             assert (value["status"], value["title"]) == problems[value["type"].split("/")[-1]]
             schema("Problem").validate({**value, "instance": "1"})
@@ -265,3 +280,14 @@ def test_every_dtype_is_documented():
     schemas = CONTRACT["components"]["schemas"]
     assert schemas["ElementType"]["enum"] == [row[1] for row in rows]
     assert schemas["FloatType"]["enum"] == [row[1] for row in rows if row[4] == "FLOAT"]
+
+
+def test_every_route_is_documented():
+    rows = re.findall(r'^ +\{"(/[^"]*)", HTTP_(\w+), (?:NATIVE|OIP), ',
+                      (tables.ROOT / "server/routes.c").read_text(), flags=re.M)
+    assert len(rows) > 10
+    documented = {(path, method.upper()) for path, item in CONTRACT["paths"].items()
+                  for method in item}
+    assert documented >= set(rows)
+    others = {path for path, _ in documented - set(rows)}
+    assert all(path.startswith("/v2/models/{model}") for path in others)

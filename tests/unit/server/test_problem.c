@@ -35,7 +35,7 @@ END_TEST
 
 static json_t *written(const struct problem *problem) {
     struct text text = {0};
-    problem_write(problem, "an-id", &text);
+    problem_write(problem, PROBLEM_DETAILS, "an-id", &text);
     ck_assert(!text.failed);
     json_t *document = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(document);
@@ -95,6 +95,26 @@ START_TEST(a_detail_is_never_empty) {
 }
 END_TEST
 
+START_TEST(one_sentence_for_the_open_inference_protocol) {
+    struct attn_error error = {0};
+    struct problem problem;
+    struct text text = {0};
+    attn_fail_limit(&error, ATTN_BAD_SHAPE, "q", 5, "Not \"%s\".", "big");
+    problem_from_error(&problem, &error);
+    problem_write(&problem, PROBLEM_OIP, "an-id", &text);
+    text_add(&text, "", 1);
+    ck_assert_str_eq(text.data, "{\"error\":\"q: Not \\\"big\\\".\"}\n");
+    text_clear(&text);
+    problem_set(&problem, PROBLEM_NOT_FOUND, NULL, "There is no %d.", 17);
+    problem_write(&problem, PROBLEM_OIP, "an-id", &text);
+    text_add(&text, "", 1);
+    ck_assert_str_eq(text.data, "{\"error\":\"There is no 17.\"}\n");
+    text_close(&text);
+    ck_assert_str_eq(problem_content_type(PROBLEM_OIP), "application/json");
+    ck_assert_str_eq(problem_content_type(PROBLEM_DETAILS), "application/problem+json");
+}
+END_TEST
+
 static Suite *problem_suite(void) {
     Suite *suite = suite_create("problem");
     TCase *tests = tcase_create("problem");
@@ -104,6 +124,7 @@ static Suite *problem_suite(void) {
     tcase_add_test(tests, no_place_no_pointer);
     tcase_add_test(tests, a_limit_is_a_number);
     tcase_add_test(tests, a_detail_is_never_empty);
+    tcase_add_test(tests, one_sentence_for_the_open_inference_protocol);
     suite_add_tcase(suite, tests);
     return suite;
 }

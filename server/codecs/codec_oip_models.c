@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The models of the Open Inference Protocol, and its names of element types. */
+#include <string.h>
+
+#include "server/codecs/codec_oip.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* Every input but the first three is an option that is a tensor. */
+static const struct oip_tensor_row ATTENTION_INPUTS[] = {
+    {"q", ATTN_FLOAT32, 4, false},        {"k", ATTN_FLOAT32, 4, false},
+    {"v", ATTN_FLOAT32, 4, false},        {"bias", ATTN_FLOAT32, 4, true},
+    {"allow", ATTN_BOOL, 4, true},        {"hide", ATTN_BOOL, 4, true},
+    {"keep", ATTN_BOOL, 2, true},         {"kv_lengths", ATTN_INT64, 1, true},
+    {"q_lengths", ATTN_INT64, 1, true},   {"q_segments", ATTN_INT64, 2, true},
+    {"kv_segments", ATTN_INT64, 2, true}, {"q_offset", ATTN_INT64, 1, true},
+    {"alibi", ATTN_FLOAT32, 1, true},     {"sink", ATTN_FLOAT32, 1, true},
+};
+
+/* What a call can give without further options. */
+static const struct oip_tensor_row ATTENTION_OUTPUTS[] = {
+    {"output", ATTN_FLOAT32, 4, false},  {"weights", ATTN_FLOAT32, 4, true},
+    {"scores", ATTN_FLOAT32, 4, true},   {"lse", ATTN_FLOAT32, 3, true},
+    {"col_sums", ATTN_FLOAT32, 3, true}, {"col_means", ATTN_FLOAT32, 3, true},
+    {"stats", ATTN_FLOAT64, 3, true},
+};
+
+static const struct oip_model MODELS[] = {
+    {"attention", ATTENTION_INPUTS, ATTENTION_OUTPUTS, COUNT(ATTENTION_INPUTS),
+     COUNT(ATTENTION_OUTPUTS)},
+};
+
+const struct oip_model *oip_model_at(size_t index) {
+    return index < COUNT(MODELS) ? &MODELS[index] : NULL;
+}
+
+size_t oip_model_index(const struct oip_model *model) {
+    return (size_t)(model - MODELS);
+}
+
+static const char *const DATATYPES[ATTN_DTYPE_COUNT] = {
+    [ATTN_FLOAT32] = "FP32",  [ATTN_FLOAT64] = "FP64",  [ATTN_FLOAT16] = "FP16",
+    [ATTN_BFLOAT16] = "BF16", [ATTN_BOOL] = "BOOL",     [ATTN_UINT8] = "UINT8",
+    [ATTN_INT8] = "INT8",     [ATTN_UINT16] = "UINT16", [ATTN_INT16] = "INT16",
+    [ATTN_UINT32] = "UINT32", [ATTN_INT32] = "INT32",   [ATTN_UINT64] = "UINT64",
+    [ATTN_INT64] = "INT64",
+};
+
+const char *oip_datatype_name(enum attn_dtype dtype) {
+    return DATATYPES[dtype];
+}
+
+bool oip_datatype_find(const char *name, enum attn_dtype *dtype) {
+    for (int i = 0; i < ATTN_DTYPE_COUNT; i++)
+        if (strcmp(DATATYPES[i], name) == 0) {
+            *dtype = (enum attn_dtype)i;
+            return true;
+        }
+    return false;
+}
