@@ -55,6 +55,9 @@ static void use_tiles(const struct attn_call *call, struct attn_grid grid, struc
         return;
     plan->grid = grid;
     plan->row_tiles = (call->Tq + grid.row_tile - 1) / grid.row_tile;
+    plan->chunks = 1;
+    plan->chunk_keys = call->Tk;
+    plan->chunk_bytes = 0;
     plan->tasks = call->B * call->Hkv * plan->row_tiles;
     plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &grid);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One task from kernel to answer: attend, let the sink join the denominator, divide, store in the
- * answer's dtype and layout, then let maps have the scores once more.
+ * answer's dtype and layout, then let maps have the scores once more. Where keys are cut into
+ * chunks, all but the last of them to be done end after the first step.
  */
 #include "core/executor.h"
 
@@ -15,12 +16,10 @@
 #include "core/executor_internal.h"
 #include "core/kernels/rowops.h"
 
-/* A worker's workspace, cut up. `o` and `tile` (M x key_tile) are reals of the kernel, the others
- * have one element per row. */
+/* A worker's workspace, cut up; `tile` is M x key_tile reals of the kernel. */
 struct workspace {
-    void *o, *tile, *kernel;
-    double *m, *l, *unit;
-    bool *wide;
+    struct attn_partial all;
+    void *tile, *kernel;
 };
 
 /* One task in progress. */
@@ -29,39 +28,58 @@ struct running {
     struct attn_result *result;
     const struct attn_plan *plan;
     struct attn_task task;
+    struct attn_chunks *chunks; /* NULL: this task is all of its rows */
     size_t index;
     struct workspace at;
     bool wide; /* reals are double */
     size_t group;
 };
 
-size_t attn_task_workspace_bytes(const struct attn_call *call, const struct attn_kernel *kernel,
-                                 const struct attn_grid *grid) {
+size_t attn_partial_bytes(const struct attn_call *call, const struct attn_kernel *kernel,
+                          const struct attn_grid *grid) {
     const size_t real = attn_kernel_real_size(kernel, call);
     size_t M;
     size_t total = 0;
     if (attn_mul_size(attn_call_group(call), grid->row_tile, &M) &&
-        attn_area_add(M, call->Dv, real, &total) &&
-        attn_area_add(M, grid->key_tile, real, &total) &&
+        attn_area_add(M, call->Dv, real, &total) && attn_area_add(M, 1, sizeof(double), &total) &&
         attn_area_add(M, 1, sizeof(double), &total) &&
-        attn_area_add(M, 1, sizeof(double), &total) &&
-        attn_area_add(M, 1, sizeof(double), &total) && attn_area_add(M, 1, sizeof(bool), &total) &&
+        attn_area_add(M, 1, sizeof(double), &total) && attn_area_add(M, 1, sizeof(bool), &total))
+        return total;
+    return SIZE_MAX;
+}
+
+struct attn_partial attn_partial_take(const struct attn_call *call,
+                                      const struct attn_kernel *kernel,
+                                      const struct attn_grid *grid, char **cursor) {
+    const size_t real = attn_kernel_real_size(kernel, call);
+    const size_t M = attn_call_group(call) * grid->row_tile;
+    struct attn_partial partial = {0};
+    partial.o = attn_area_take(cursor, attn_area_bytes(M, call->Dv, real));
+    partial.m = attn_area_take(cursor, attn_area_bytes(M, 1, sizeof(double)));
+    partial.l = attn_area_take(cursor, attn_area_bytes(M, 1, sizeof(double)));
+    partial.unit = attn_area_take(cursor, attn_area_bytes(M, 1, sizeof(double)));
+    partial.wide = attn_area_take(cursor, attn_area_bytes(M, 1, sizeof(bool)));
+    return partial;
+}
+
+size_t attn_task_workspace_bytes(const struct attn_call *call, const struct attn_kernel *kernel,
+                                 const struct attn_grid *grid) {
+    size_t M;
+    size_t total = attn_partial_bytes(call, kernel, grid);
+    if (total != SIZE_MAX && attn_mul_size(attn_call_group(call), grid->row_tile, &M) &&
+        attn_area_add(M, grid->key_tile, attn_kernel_real_size(kernel, call), &total) &&
         attn_add_size(total, kernel->workspace(kernel, call, grid), &total))
         return total;
     return SIZE_MAX;
 }
 
 static void divide_workspace(struct running *run, void *workspace) {
-    const struct attn_call *call = run->call;
-    const size_t real = attn_kernel_real_size(run->plan->kernel, call);
-    const size_t M = run->group * run->plan->grid.row_tile;
+    const struct attn_plan *plan = run->plan;
+    const size_t real = attn_kernel_real_size(plan->kernel, run->call);
+    const size_t M = run->group * plan->grid.row_tile;
     char *cursor = workspace;
-    run->at.o = attn_area_take(&cursor, attn_area_bytes(M, call->Dv, real));
-    run->at.tile = attn_area_take(&cursor, attn_area_bytes(M, run->plan->grid.key_tile, real));
-    run->at.m = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
-    run->at.l = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
-    run->at.unit = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(double)));
-    run->at.wide = attn_area_take(&cursor, attn_area_bytes(M, 1, sizeof(bool)));
+    run->at.all = attn_partial_take(run->call, plan->kernel, &plan->grid, &cursor);
+    run->at.tile = attn_area_take(&cursor, attn_area_bytes(M, plan->grid.key_tile, real));
     run->at.kernel = cursor;
 }
 
@@ -71,11 +89,11 @@ static bool scale_row(const struct running *run, size_t m, double factor) {
     const size_t Dv = run->call->Dv;
     const double overflow = attn_overflow_threshold(run->call->output_dtype);
     if (run->wide) {
-        double *row = (double *)run->at.o + m * Dv;
+        double *row = (double *)run->at.all.o + m * Dv;
         ops->d.scale(row, Dv, factor);
         return ops->d.all_within(row, Dv, nextafter(overflow, 0));
     }
-    float *row = (float *)run->at.o + m * Dv;
+    float *row = (float *)run->at.all.o + m * Dv;
     ops->f.scale(row, Dv, (float)factor);
     return ops->f.all_within(row, Dv, nextafterf((float)overflow, 0));
 }
@@ -85,8 +103,8 @@ static bool scale_row(const struct running *run, size_t m, double factor) {
 static bool scale_large_row(const struct running *run, size_t m, double factor) {
     const size_t Dv = run->call->Dv;
     for (size_t d = 0; d < Dv; d++) {
-        double *wide = (double *)run->at.o + m * Dv + d;
-        float *narrow = (float *)run->at.o + m * Dv + d;
+        double *wide = (double *)run->at.all.o + m * Dv + d;
+        float *narrow = (float *)run->at.all.o + m * Dv + d;
         if (run->wide && isfinite(*wide))
             *wide = fmax(fmin(*wide * factor, DBL_MAX), -DBL_MAX);
         else if (!run->wide && isfinite(*narrow))
@@ -108,14 +126,14 @@ static double nearest_real(const struct running *run, double value) {
  * m can be the sink itself. Returns the factor that the output row still needs.
  */
 static double join_sink(const struct running *run, size_t row, double given) {
-    const double m = run->at.m[row];
+    const double m = run->at.all.m[row];
     if (given == -INFINITY)
         return 1.0;
     const double sink = nearest_real(run, given);
     const double base = sink > m ? sink : m;
     const double rebase = exp(m - base);
-    run->at.m[row] = base;
-    run->at.l[row] = run->at.l[row] * rebase + exp(sink - base);
+    run->at.all.m[row] = base;
+    run->at.all.l[row] = run->at.all.l[row] * rebase + exp(sink - base);
     return rebase;
 }
 
@@ -126,11 +144,11 @@ static void normalise(const struct running *run) {
     bool finite = true;
     for (size_t row = 0; row < M; row++) {
         const size_t h = run->task.hkv * run->group + row / run->task.rows;
-        empty += run->at.m[row] == -INFINITY;
+        empty += run->at.all.m[row] == -INFINITY;
         const double factor = run->call->sink ? join_sink(run, row, run->call->sink[h]) : 1.0;
-        const double l = run->at.l[row];
-        if (run->at.unit[row] != 1.0)
-            finite &= scale_large_row(run, row, factor * run->at.unit[row] / l);
+        const double l = run->at.all.l[row];
+        if (run->at.all.unit[row] != 1.0)
+            finite &= scale_large_row(run, row, factor * run->at.all.unit[row] / l);
         else
             finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l) && isfinite(l);
     }
@@ -163,7 +181,7 @@ static void store_output(const struct running *run) {
         const size_t h = task->hkv * run->group + row / task->rows;
         const size_t t = task->row + row % task->rows;
         char *to = (char *)output->data + element * output_offset(run->call, task->b, h, t);
-        store(run, output->dtype, to, run->call->Dv, run->at.o, row * run->call->Dv);
+        store(run, output->dtype, to, run->call->Dv, run->at.all.o, row * run->call->Dv);
     }
 }
 
@@ -174,21 +192,37 @@ static void store_lse(const struct running *run) {
     for (size_t row = 0; row < run->group * task->rows; row++) {
         const size_t h = task->hkv * run->group + row / task->rows;
         const size_t t = task->row + row % task->rows;
-        const double m = run->at.m[row];
-        const double l = run->at.l[row];
+        const double m = run->at.all.m[row];
+        const double l = run->at.all.l[row];
         const double value = m == -INFINITY ? -INFINITY : m + log(l);
         const size_t at = (task->b * run->call->Hq + h) * run->call->Tq + t;
         attn_store_double(lse->dtype, (char *)lse->data + element * at, 1, 1, &value);
     }
 }
 
-static void attend(const struct running *run) {
-    struct attn_partial partial = {run->at.o, run->at.m, run->at.l, run->at.unit, run->at.wide, 0};
-    run->plan->kernel->attend(&run->task, run->at.kernel, &partial);
-    if (attn_checkpoint_stops(run->task.checkpoint))
-        return;
-    atomic_fetch_add_explicit(&run->result->scores_computed, partial.computed,
-                              memory_order_relaxed);
+/* The task's rows by its keys. */
+static void attend(struct running *run) {
+    struct attn_partial part = run->at.all;
+    if (run->chunks != NULL)
+        part = attn_chunks_slot(run->chunks, run->call, run->index);
+    run->plan->kernel->attend(&run->task, run->at.kernel, &part);
+    atomic_fetch_add_explicit(&run->result->scores_computed, part.computed, memory_order_relaxed);
+}
+
+/* True when nothing is missing of the task's rows; it is then about all keys. */
+static bool complete(struct running *run, bool attended) {
+    if (run->chunks == NULL)
+        return true;
+    if (!attn_chunks_arrive(run->chunks, run->index))
+        return false;
+    run->task.key = 0;
+    run->task.keys = run->call->Tk;
+    if (attended)
+        attn_chunks_join(run->chunks, &run->task, run->index, run->at.kernel, &run->at.all);
+    return true;
+}
+
+static void write_rows(const struct running *run) {
     normalise(run);
     if (run->call->returns & ATTN_RETURN_OUTPUT)
         store_output(run);
@@ -201,19 +235,26 @@ static void run_task(struct running *run, struct attn_map_order *order) {
                                      .plan = run->plan,
                                      .result = run->result,
                                      .task = &run->task,
-                                     .index = run->index,
+                                     .index = run->index / run->plan->chunks,
                                      .wide = run->wide,
                                      .group = run->group,
-                                     .m = run->at.m,
-                                     .l = run->at.l,
-                                     .wide_rows = run->at.wide,
+                                     .m = run->at.all.m,
+                                     .l = run->at.all.l,
+                                     .wide_rows = run->at.all.wide,
                                      .tile = run->at.tile,
                                      .kernel = run->at.kernel};
     const bool mapped = attn_map_touches(&at);
-    if (((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped) &&
-        run->task.rows > 0)
+    const bool attended =
+        ((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped) &&
+        run->task.rows > 0;
+    if (attended)
         attend(run);
-    if ((mapped || order != NULL) && !attn_checkpoint_stops(run->task.checkpoint))
+    if (attn_checkpoint_stops(run->task.checkpoint) || !complete(run, attended) ||
+        attn_checkpoint_stops(run->task.checkpoint))
+        return;
+    if (attended)
+        write_rows(run);
+    if (mapped || order != NULL)
         attn_map_run(&at, order);
 }
 
@@ -227,6 +268,7 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
                                    .call = call,
                                    .grid = plan->grid,
                                    .checkpoint = checkpoint},
+                          .chunks = attn_heads_chunks(heads),
                           .index = index,
                           .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
                           .group = attn_call_group(call)};

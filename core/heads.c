@@ -21,12 +21,13 @@ struct attn_heads {
     char *packed;
     struct attn_rotation rotation;
     struct attn_map_order *order; /* NULL: maps add up nothing */
+    struct attn_chunks *chunks;   /* NULL: one chunk */
     struct place places[];
 };
 
-/* Bytes in front of the first packed head, of the order and of the turns, and of all. */
+/* Bytes in front of the first packed head, of the order, the chunks and the turns, and of all. */
 struct sizes {
-    size_t count, first, order, turns, bytes;
+    size_t count, first, order, chunks, turns, bytes;
 };
 
 static bool measure(const struct attn_plan *plan, size_t threads, struct sizes *sizes) {
@@ -38,7 +39,9 @@ static bool measure(const struct attn_plan *plan, size_t threads, struct sizes *
            attn_round_up_size(sizes->first, 64, &sizes->first) &&
            attn_mul_size(sizes->count, plan->packed_bytes, &all) &&
            attn_round_up_size(all, 64, &all) && attn_add_size(sizes->first, all, &sizes->order) &&
-           attn_add_size(sizes->order, attn_map_order_bytes(plan, threads), &sizes->turns) &&
+           attn_add_size(sizes->order, attn_map_order_bytes(plan, threads), &sizes->chunks) &&
+           attn_round_up_size(sizes->chunks, 64, &sizes->chunks) &&
+           attn_add_size(sizes->chunks, attn_chunks_bytes(plan), &sizes->turns) &&
            attn_round_up_size(sizes->turns, 64, &sizes->turns) &&
            attn_add_size(sizes->turns, plan->rotation_bytes, &sizes->bytes);
 }
@@ -61,6 +64,7 @@ struct attn_heads *attn_heads_open(const struct attn_call *call, const struct at
     heads->bytes = plan->packed_bytes;
     heads->packed = (char *)memory + sizes.first;
     heads->order = attn_map_order_open(plan, threads, (char *)memory + sizes.order);
+    heads->chunks = attn_chunks_open(plan, (char *)memory + sizes.chunks);
     if (plan->rotation_bytes > 0)
         heads->rotation = attn_rotation_make(call, attn_kernel_real_size(plan->kernel, call),
                                              (char *)memory + sizes.turns);
@@ -73,10 +77,16 @@ void attn_heads_reset(struct attn_heads *heads) {
         heads->places[n] = (struct place){0};
     if (heads->order != NULL)
         attn_map_order_reset(heads->order);
+    if (heads->chunks != NULL)
+        attn_chunks_reset(heads->chunks);
 }
 
 struct attn_map_order *attn_heads_order(struct attn_heads *heads) {
     return heads->order;
+}
+
+struct attn_chunks *attn_heads_chunks(struct attn_heads *heads) {
+    return heads->chunks;
 }
 
 void attn_heads_close(struct attn_heads *heads) {

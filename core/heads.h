@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tasks of one call share while they run: the turns of its rotary positions, what maps add
- * up over tasks, and packed key/value heads. Tasks are given out head by head, so no more heads are
- * in flight than threads run tasks; each has one of as many places, and a place whose head is done
- * is the next one's.
+ * up over tasks, the results of chunks of keys, and packed key/value heads. Tasks are given out
+ * head by head, so no more heads are in flight than threads run tasks; each has one of as many
+ * places, and a place whose head is done is the next one's.
  */
 #ifndef ATTN_CORE_HEADS_H
 #define ATTN_CORE_HEADS_H
 
+#include "core/chunks.h"
 #include "core/map.h"
 
 struct attn_heads;
@@ -31,6 +32,9 @@ const struct attn_rotation *attn_heads_rotation(const struct attn_heads *heads);
 
 /* Where tasks add up what maps have in common; NULL when the plan has no slots. */
 struct attn_map_order *attn_heads_order(struct attn_heads *heads);
+
+/* Where chunks of keys leave their results; NULL when the plan has none. */
+struct attn_chunks *attn_heads_chunks(struct attn_heads *heads);
 
 /* The packed storage of head `index` of B * Hkv until attn_heads_give; NULL where the kernel wants
  * none. Head indices are best asked for in rising order. */

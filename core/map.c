@@ -250,7 +250,7 @@ static void commit_task(const void *closure, size_t index, void *slot) {
     at.m = at.l = NULL;
     at.wide_rows = NULL;
     at.tile = at.kernel = NULL;
-    attn_plan_locate(at.plan, at.call, index, &task);
+    attn_plan_locate(at.plan, at.call, index * at.plan->chunks, &task);
     const struct reduction reduction = reduction_of(&at, slot, attn_map_order_carry(commit->order));
     for (size_t n = 0; n < reduction.count; n++)
         if (reduction.reducers[n].kind->commit != NULL)

@@ -19,8 +19,8 @@ struct attn_map_task {
     const struct attn_plan *plan;
     struct attn_result *result;
     const struct attn_task *task;
-    size_t index;
-    bool wide; /* reals are double */
+    size_t index; /* of its rows: that of the task's chunks over their number */
+    bool wide;    /* reals are double */
     size_t group;
     /* For the walk: [M], as in struct attn_score_block; room for [M][key_tile] reals, and the
        kernel's. NULL where parts are committed. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/checked.h"
+#include "core/chunks.h"
 #include "core/executor_internal.h"
 #include "core/map.h"
 #include "core/plan_internal.h"
@@ -91,6 +92,7 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
     if (call->rope.dims > 0 && plan->tasks > 0)
         plan->rotation_bytes = attn_rotation_bytes(call, attn_kernel_real_size(plan->kernel, call));
     attn_map_plan(call, plan);
+    attn_chunks_plan(call, plan);
     attn_plan_cost(call, plan);
     if (plan->work > limits->flops)
         return attn_fail_limit(
@@ -103,12 +105,15 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
 
 void attn_plan_locate(const struct attn_plan *plan, const struct attn_call *call, size_t index,
                       struct attn_task *task) {
-    const size_t row_tile = plan->row_tiles - 1 - index % plan->row_tiles;
-    const size_t head = index / plan->row_tiles;
+    const size_t rows = index / plan->chunks;
+    const size_t row_tile = plan->row_tiles - 1 - rows % plan->row_tiles;
+    const size_t head = rows / plan->row_tiles;
     task->b = head / call->Hkv;
     task->hkv = head % call->Hkv;
     task->row = row_tile * plan->grid.row_tile;
     task->rows = attn_min_size(plan->grid.row_tile, call->Tq - task->row);
+    task->key = index % plan->chunks * plan->chunk_keys;
+    task->keys = attn_min_size(plan->chunk_keys, call->Tk - task->key);
 }
 
 const char *attn_plan_text(const struct attn_plan *plan, char *text, size_t size) {

@@ -22,8 +22,11 @@ struct attn_plan {
     const struct attn_kernel *kernel;
     struct attn_grid grid;
     size_t row_tiles;       /* per key/value head */
-    size_t tasks;           /* B * Hkv * row_tiles */
+    size_t chunks;          /* of keys, per row tile: see core/chunks.h */
+    size_t chunk_keys;      /* of each but the last, which may have fewer */
+    size_t tasks;           /* B * Hkv * row_tiles * chunks */
     size_t workspace_bytes; /* per worker, partial buffers included */
+    size_t chunk_bytes;     /* of a chunk's results, kept until all have them; 0: one chunk */
     size_t packed_bytes;    /* of each key/value head in flight, shared by the workers at it */
     size_t rotation_bytes;  /* of the turns of rotary positions, shared by all workers */
     size_t slot_bytes;      /* of a task's part of what maps add up over tasks; 0: nothing */
@@ -49,9 +52,10 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
                                 struct attn_plan *plan, struct attn_result *result,
                                 struct attn_error *error);
 
-/* Fills in which rows of which head task `index` (< plan->tasks) computes. Tasks run head by head,
-   so that keys and values stay in cache, and each head's longest rows (the last ones, under a
-   causal mask) first, so that workers end together. */
+/* Fills in which rows of which head, by which keys, task `index` (< plan->tasks) computes. Tasks
+   run head by head, so that keys and values stay in cache, and each head's longest rows (the last
+   ones, under a causal mask) first, so that workers end together; chunks of the same rows in a row.
+ */
 void attn_plan_locate(const struct attn_plan *plan, const struct attn_call *call, size_t index,
                       struct attn_task *task);
 

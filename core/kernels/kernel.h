@@ -7,7 +7,8 @@
  * share what is packed of it.
  *
  * A task covers M = G * rows score rows, G = Hq/Hkv; score row g*rows + r is query row row+r of
- * head hkv*G + g. Order of operations: scale (Q is prescaled) -> softcap -> bias, ALiBi -> hidden
+ * head hkv*G + g. attend may be given a part of the keys (core/chunks.h), scores and walks have
+ * them all. Order of operations: scale (Q is prescaled) -> softcap -> bias, ALiBi -> hidden
  * := -inf by selection -> online softmax. The running maximum starts at -inf; a row whose maximum
  * stays -inf has l = 0 and zeros. The sink is not the kernel's: the executor adds it at the end.
  *
@@ -44,6 +45,7 @@ struct attn_task {
     struct attn_grid grid;
     size_t b, hkv;
     size_t row, rows; /* rows <= grid.row_tile */
+    size_t key, keys; /* what attend is for: whole blocks of the grid, or up to the last key */
     /* The kernel's packed_bytes for this key/value head, shared by all tasks of the head that run;
        NULL when it wants none. */
     void *packed;
@@ -109,7 +111,8 @@ struct attn_kernel {
     const char *sentence; /* for GET /v1 and the docs */
     const void *set; /* the kernel's own: what differs between rows that share their functions */
     bool accumulates_double;
-    bool visits_hidden; /* it asks of each position whether it is visible, and skips none */
+    bool visits_hidden;  /* it asks of each position whether it is visible, and skips none */
+    bool takes_all_keys; /* attend computes all keys at once: its calls have no chunks */
     /* True when this machine can run it. */
     bool (*available)(void);
     bool products_only; /* it does not compute additive scores */

@@ -53,6 +53,8 @@ void attn_piece_key_range(const struct attn_task *task, const struct attn_piece 
         *begin = attn_min_size(*begin, first);
         *end = attn_max_size(*end, last);
     }
+    *begin = attn_max_size(*begin, task->key);
+    *end = attn_min_size(*end, task->key + task->keys);
     *begin = attn_min_size(*begin, *end);
 }
 

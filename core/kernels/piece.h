@@ -27,7 +27,8 @@ struct attn_segment {
 bool attn_piece_segment(const struct attn_task *task, const struct attn_piece *piece, size_t from,
                         struct attn_segment *segment);
 
-/* The keys that some of the piece's rows can see; keys are not looked at. Empty: both 0. */
+/* The task's keys that some of the piece's rows can see; the piece's are not looked at. Empty: both
+   the same. */
 void attn_piece_key_range(const struct attn_task *task, const struct attn_piece *piece,
                           size_t *begin, size_t *end);
 

@@ -250,6 +250,7 @@ const struct attn_kernel attn_kernel_reference = {
     .sentence = "Plain loops in double: the oracle. Slow.",
     .accumulates_double = true,
     .visits_hidden = true,
+    .takes_all_keys = true,
     .available = available,
     .grid = grid,
     .workspace = workspace,

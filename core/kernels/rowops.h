@@ -44,6 +44,8 @@ enum attn_spread {
     /* row := cap * tanh(row / cap); cap is a positive normal number. */                        \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                            \
     void (*scale)(REAL * row, size_t n, REAL factor);                                           \
+    /* row += other * factor */                                                                 \
+    void (*add_scaled)(REAL * row, const REAL *other, size_t n, REAL factor);                   \
     /* row[j] := sum over d of w[d] * tanh(q[d] + k[d * step + j]), d ascending below D. */     \
     void (*tanh_sum)(REAL * row, size_t n, const REAL *q, const REAL *w, const REAL *k,         \
                      size_t step, size_t D);                                                    \

@@ -143,6 +143,14 @@ static void F(row_scale)(REAL *row, size_t n, REAL factor) {
         row[at] *= factor;
 }
 
+static void F(row_add_scaled)(REAL *row, const REAL *other, size_t n, REAL factor) {
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES))
+        F(save)(row + at, F(load)(row + at) + F(load)(other + at) * factor);
+    for (; at < n; at++)
+        row[at] += other[at] * factor;
+}
+
 static void F(row_add_bias)(REAL *row, const REAL *bias, size_t n, REAL too_low) {
     for (size_t at = 0; at < n; at++) {
         const REAL sum = row[at] + bias[at];

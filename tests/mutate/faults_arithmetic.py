@@ -81,7 +81,7 @@ FAULTS = [
     ("lse without the maximum", EXECUTOR, "m + log(l)", "log(l)", "equal for scores around 0"),
     ("lse of an empty row is +inf", EXECUTOR, "m == -INFINITY ? -INFINITY : m",
      "m == -INFINITY ? INFINITY : m", "FlashAttention 2's convention"),
-    ("empty rows are not counted", EXECUTOR, "at.m[row] == -INFINITY;", "at.m[row] == INFINITY;",
+    ("empty rows are not counted", EXECUTOR, "all.m[row] == -INFINITY;", "all.m[row] == INFINITY;",
      "a sign"),
     ("the sink joins no sum", EXECUTOR, "[row] * rebase + exp(sink - base)", "[row] * rebase",
      "the output keeps its full weight"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in products with rows in place, in what the fused kernel packs, and in heads that tasks
-share; rows as in faults_arithmetic.py. Left out is what costs time and changes no answer: heights
+"""Faults in products with rows in place, in what the fused kernel packs, in keys that are cut into
+chunks, and in heads that tasks share; rows as in faults_arithmetic.py. Left out is what costs time and changes no answer: heights
 of strips, prefetches, who packs a block."""
 DECODE = "core/kernels/decode_set.h"
 FINISH = "core/kernels/finish.h"
@@ -10,6 +10,11 @@ PACK = "core/kernels/fused_pack.c"
 SET = "core/kernels/fused_set.h"
 KERNEL = "core/kernels/kernel.h"
 HEADS = "core/heads.c"
+CHUNKS = "core/chunks.c"
+JOIN = "core/chunks_join.h"
+EXECUTOR = "core/executor.c"
+PLAN = "core/plan.c"
+PIECE = "core/kernels/piece.c"
 
 FAULTS = [
     # halves
@@ -116,6 +121,67 @@ FAULTS = [
         clear(&strips);
         walk_keys""", """\
         walk_keys""", "inf stays inf"),
+
+    # keys in chunks
+    ("chunks: a border is off by one", PLAN, "task->key = index % plan->chunks * plan->chunk_keys;",
+     "task->key = index % plan->chunks * plan->chunk_keys + (index % plan->chunks > 0);",
+     "the key at the border is nobody's"),
+    ("chunks: the last one has keys past the end", PLAN,
+     "task->keys = attn_min_size(plan->chunk_keys, call->Tk - task->key);",
+     "task->keys = plan->chunk_keys;", "right where chunks come out even"),
+    ("chunks: each sees all keys from its first on", PIECE,
+     "    *end = attn_min_size(*end, task->key + task->keys);\n", "", "right for the last one"),
+    ("chunks: each sees all keys up to its last", PIECE,
+     "    *begin = attn_max_size(*begin, task->key);\n", "", "right for the first one"),
+    ("chunks: a chunk's l is not rescaled", JOIN, "l += (double)weight[n] * parts[n].l[row];",
+     "l += parts[n].l[row];", "right where the maxima are alike"),
+    ("chunks: a chunk's output is not rescaled", JOIN, "weight[n] * (REAL)(parts[n].unit[row] / unit)",
+     "(REAL)(parts[n].unit[row] / unit)", "right where the maxima are alike"),
+    ("chunks: the last one is not added", JOIN, """\
+    for (size_t n = 0; n < count; n++)
+        if (weight[n] != 0)""", """\
+    for (size_t n = 0; n + 1 < count; n++)
+        if (weight[n] != 0)""", "mostly hidden or short"),
+    ("chunks: the first one's maximum is the row's", JOIN,
+     "m = parts[n].m[row] > m ? parts[n].m[row] : m;", "m = n == 0 ? parts[n].m[row] : m;",
+     "exp of more than 0 is exact too, while it fits"),
+    ("chunks: the sink joins each of them", EXECUTOR,
+     "    run->plan->kernel->attend(&run->task, run->at.kernel, &part);\n", """\
+    run->plan->kernel->attend(&run->task, run->at.kernel, &part);
+    for (size_t r = 0; r < run->group * run->task.rows && run->chunks && run->call->sink; r++)
+        part.l[r] += exp(run->call->sink[run->task.hkv * run->group + r / run->task.rows] - part.m[r]);
+""", "as if each were a call"),
+    ("chunks: what weighs nothing is added", JOIN, "if (weight[n] != 0)", "if (true)",
+     "0 times infinity"),
+    ("chunks: units are forgotten", JOIN, "(REAL)(parts[n].unit[row] / unit)", "1",
+     "sums beyond a float are rare"),
+    ("chunks: sums beyond a float stay infinite", JOIN, """\
+    whole->unit[row] = ldexp(1, 2 + ilogb((double)call->Tk));
+""", "", "each chunk's own fits"),
+    ("chunks: rows beyond a float are joined as others", JOIN, """\
+    if (whole->wide[row])
+        return isnan(whole->l[row]);
+""", "", "scores in double and scores in float"),
+    ("chunks: what an infinite value reaches is not computed again", JOIN, """\
+        return false;
+    whole->unit""", """\
+        return true;
+    whole->unit""", "a weight that ends as 0 had been more"),
+    ("chunks: an infinite value changes its whole row", JOIN, "if (all || !isfinite(to[d]))",
+     "if (true)", "only the bits differ"),
+    ("chunks: the first to come joins", CHUNKS, "return before + 1 == chunks->plan->chunks;",
+     "return before == 0;", "right when it is the last as well"),
+    ("chunks: arrivals of a run before count", CHUNKS,
+     "atomic_store_explicit(&chunks->arrived[n], 0, memory_order_relaxed);", ";",
+     "a run that was cancelled"),
+    ("chunks: all results lie in one place", CHUNKS, "chunks->slots + index * plan->chunk_bytes",
+     "chunks->slots", "the last one stays"),
+    ("chunks: maps see the last one's keys", EXECUTOR, "    run->task.keys = run->call->Tk;\n", "",
+     "right without a map"),
+    ("chunks: maps count tasks by chunks", EXECUTOR, ".index = run->index / run->plan->chunks,",
+     ".index = run->index,", "right for the first task"),
+    ("chunks: parts of maps are committed for other rows", "core/map.c",
+     "index * at.plan->chunks", "index", "right for one chunk"),
 
     # heads that tasks share
     ("a place is given away while a task reads it", HEADS, """\

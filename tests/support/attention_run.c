@@ -72,12 +72,21 @@ void run_close(struct run *run) {
         free(run->operands[n]);
 }
 
+static void cut_into_chunks(const struct run *run, struct attn_plan *plan) {
+    const size_t tile = plan->grid.key_tile;
+    const size_t keys = (run->chunk_keys + tile - 1) / tile * tile;
+    if (keys > 0 && keys < run->call.Tk && plan->tasks > 0 && plan->chunks == 1 &&
+        !plan->kernel->takes_all_keys)
+        attn_chunks_cut(&run->call, plan, keys);
+}
+
 void run_plan(struct run *run) {
     static const struct attn_limits limits = {SIZE_MAX, INFINITY};
     struct attn_error error = {ATTN_OK, "", "", 0};
     if (attn_call_init(&run->call, &run->request, &error) == ATTN_OK)
         attn_plan_make(&run->call, &limits, &run->plan, &run->result, &error);
     ck_assert_msg(error.status == ATTN_OK, "refused: %s", error.detail);
+    cut_into_chunks(run, &run->plan);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++) {
         struct attn_result_tensor *tensor = &run->result.tensors[n];
         if (!tensor->wanted)

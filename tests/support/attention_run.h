@@ -19,6 +19,7 @@ struct run_sizes {
 struct run {
     struct run_sizes sizes;
     struct attn_request request; /* the test's to change before run_plan */
+    size_t chunk_keys;           /* the test's too: chunks of about as many keys; 0: as planned */
     struct attn_call call;
     struct attn_plan plan;
     struct attn_result result;

@@ -257,13 +257,15 @@ struct given {
     enum attn_dtype dtype;
     enum attn_precision precision;
     enum run_form form;
+    size_t chunk_keys;
 };
 
-static const struct given PLAIN = {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_BHTD};
+static const struct given PLAIN = {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_BHTD, 0};
 
 static void open_one(struct run *run, const char *kernel, struct given given,
                      struct run_sizes sizes) {
     run_open(run, given.dtype, given.form, sizes);
+    run->chunk_keys = given.chunk_keys;
     run->request.preferred_kernel = kernel;
     run->request.returns = RUN_EVERYTHING;
     run->request.precision = given.precision;
@@ -336,21 +338,25 @@ END_TEST
 
 START_TEST(every_option_in_every_form) {
     static const struct given given[] = {
-        {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_BHTD},
-        {ATTN_FLOAT32, ATTN_PRECISION_FLOAT64, RUN_BTHD},
-        {ATTN_FLOAT64, ATTN_PRECISION_UNSET, RUN_BHTD},
-        {ATTN_FLOAT64, ATTN_PRECISION_FLOAT32, RUN_SPLIT},
-        {ATTN_FLOAT64, ATTN_PRECISION_FLOAT64, RUN_SPLIT},
-        {ATTN_FLOAT16, ATTN_PRECISION_UNSET, RUN_BHTD},
-        {ATTN_FLOAT16, ATTN_PRECISION_FLOAT64, RUN_BTHD},
-        {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_BTHD},
-        {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_SPLIT},
-        {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_SPLIT},
+        {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_BHTD, 0},
+        {ATTN_FLOAT32, ATTN_PRECISION_FLOAT64, RUN_BTHD, 0},
+        {ATTN_FLOAT64, ATTN_PRECISION_UNSET, RUN_BHTD, 0},
+        {ATTN_FLOAT64, ATTN_PRECISION_FLOAT32, RUN_SPLIT, 0},
+        {ATTN_FLOAT64, ATTN_PRECISION_FLOAT64, RUN_SPLIT, 0},
+        {ATTN_FLOAT16, ATTN_PRECISION_UNSET, RUN_BHTD, 0},
+        {ATTN_FLOAT16, ATTN_PRECISION_FLOAT64, RUN_BTHD, 0},
+        {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_BTHD, 0},
+        {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_SPLIT, 0},
+        {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_SPLIT, 0},
     };
     const size_t kernel = (size_t)_i / COUNT_OF(OPTIONS), option = (size_t)_i % COUNT_OF(OPTIONS);
     for (size_t n = 0; n < COUNT_OF(given); n++) {
         expect_as_reference(kernel, option, given[n], sized(2, 13, 37, 24, 10));
         expect_as_reference(kernel, option, given[n], sized(4, 3, 270, 17, 9));
+        struct given in_chunks = given[n];
+        in_chunks.chunk_keys = 256;
+        expect_as_reference(kernel, option, in_chunks, sized(4, 3, 270, 17, 9));
+        expect_as_reference(kernel, option, in_chunks, sized(3, 1, 520, 40, 21));
     }
 }
 END_TEST
@@ -359,8 +365,11 @@ END_TEST
 START_TEST(every_option_over_many_tiles) {
     const size_t kernel = (size_t)_i / COUNT_OF(OPTIONS), option = (size_t)_i % COUNT_OF(OPTIONS);
     struct run_sizes sizes = sized(2, 101, 530, 8, 6);
+    struct given in_chunks = PLAIN;
+    in_chunks.chunk_keys = 256;
     sizes.B = 1;
     expect_as_reference(kernel, option, PLAIN, sizes);
+    expect_as_reference(kernel, option, in_chunks, sizes);
 }
 END_TEST
 

@@ -13,13 +13,22 @@
  * kernels cut what is partly hidden more finely.
  */
 static struct run_sizes sizes;
+static size_t chunk_keys;
 
 static void six_heads(void) {
+    chunk_keys = 0;
     sizes = (struct run_sizes){.B = 1, .Hq = 6, .Hkv = 1, .Tq = 50, .Tk = 300, .D = 8, .Dv = 5};
 }
 
 static void one_head(void) {
+    chunk_keys = 0;
     sizes = (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 300, .Tk = 300, .D = 8, .Dv = 5};
+}
+
+/* The latter again with the keys of the first tile apart. */
+static void in_chunks(void) {
+    one_head();
+    chunk_keys = 256;
 }
 
 static struct run run, clean;
@@ -59,6 +68,7 @@ enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
 static void open_sized(struct run *opened, size_t kernel, struct run_sizes chosen) {
     static const int64_t offset = 0;
     run_open(opened, ATTN_FLOAT32, RUN_BHTD, chosen);
+    opened->chunk_keys = chunk_keys;
     opened->request.preferred_kernel = kernel_name(kernel);
     opened->request.returns = RUN_EVERYTHING;
     opened->request.q_offset = (struct attn_int_list){&offset, 1};
@@ -382,6 +392,7 @@ static Suite *kernels_contract_suite(void) {
     attn_start(); /* one thread in OpenBLAS, as in a process that serves */
     add_promises(suite, "six heads share a key/value head", six_heads);
     add_promises(suite, "one head", one_head);
+    add_promises(suite, "one head, keys in chunks", in_chunks);
     return suite;
 }
 

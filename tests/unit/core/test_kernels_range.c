@@ -7,16 +7,21 @@
 
 #include "tests/unit/core/executor_cases.h"
 
-/* As in test_kernels_contract.c: several tiles of rows and keys, one head or six to a group. */
+/* As in test_kernels_contract.c: several tiles of rows and keys, one head or six to a group; and
+ * both again with their keys in chunks. */
 static const struct run_sizes SIZES[] = {
     {.B = 1, .Hq = 6, .Hkv = 1, .Tq = 50, .Tk = 300, .D = 8, .Dv = 5},
+    {.B = 1, .Hq = 1, .Hkv = 1, .Tq = 300, .Tk = 300, .D = 8, .Dv = 5},
+    {.B = 1, .Hq = 6, .Hkv = 1, .Tq = 50, .Tk = 300, .D = 8, .Dv = 5},
     {.B = 1, .Hq = 1, .Hkv = 1, .Tq = 300, .Tk = 300, .D = 8, .Dv = 5}};
+static const size_t CHUNK_KEYS[] = {0, 0, 256, 256};
 enum { ROWS = 300, SIZE_COUNT = COUNT_OF(SIZES) };
 
 static struct run run, clean;
 
 static void open_run(struct run *opened, enum attn_dtype dtype, int loop) {
     run_open(opened, dtype, RUN_BHTD, SIZES[loop % SIZE_COUNT]);
+    opened->chunk_keys = CHUNK_KEYS[loop % SIZE_COUNT];
     opened->request.kernel = kernel_name((size_t)loop / SIZE_COUNT);
     opened->request.returns = RUN_EVERYTHING;
     opened->request.precision = ATTN_PRECISION_FLOAT32;

@@ -209,6 +209,27 @@ START_TEST(rows_end_where_they_end) {
 }
 END_TEST
 
+/* Every length with an end of its own, and nothing past it. */
+START_TEST(rows_are_added_in_proportion) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 0; n <= LONGEST; n++) {
+        float f[LONGEST + 1], other_f[LONGEST + 1];
+        double d[LONGEST + 1], other_d[LONGEST + 1];
+        for (size_t e = 0; e <= n; e++) {
+            f[e] = (float)e;
+            d[e] = (double)e;
+            other_f[e] = 2 * (float)e + 1;
+            other_d[e] = 2 * (double)e + 1;
+        }
+        set->f.add_scaled(f, other_f, n, 0.5f);
+        set->d.add_scaled(d, other_d, n, 0.5);
+        for (size_t e = 0; e < n; e++)
+            ck_assert(f[e] == 2 * (float)e + 0.5f && d[e] == 2 * (double)e + 0.5);
+        ck_assert(f[n] == (float)n && d[n] == (double)n);
+    }
+}
+END_TEST
+
 START_TEST(a_bias_of_minus_infinity_is_selected) {
     const struct attn_rowops *set = rowops_under_test(_i);
     for (size_t n = 1; n <= LONGEST; n++) {
@@ -358,6 +379,7 @@ static Suite *rowops_suite(void) {
                                   softcap_of_what_is_not_finite,
                                   softcap_takes_every_normal_cap,
                                   rows_end_where_they_end,
+                                  rows_are_added_in_proportion,
                                   a_bias_of_minus_infinity_is_selected,
                                   a_sum_that_is_too_low_is_told,
                                   magnitude_is_the_largest,
