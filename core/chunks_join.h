@@ -23,7 +23,7 @@ static bool F(add_up)(const struct attn_partial *parts, size_t count, size_t row
     const struct attn_rowops *ops = attn_rowops_best();
     memset(o, 0, Dv * sizeof *o);
     for (size_t n = 0; n < count; n++)
-        if (weight[n] != 0) /* what weighs nothing may hold anything */
+        if (weight[n] != 0) /* what weighs nothing may be infinite */
             ops->ROWOPS.add_scaled(o, (const REAL *)parts[n].o + row * Dv, Dv,
                                    weight[n] * (REAL)(parts[n].unit[row] / unit));
     return ops->ROWOPS.all_finite(o, Dv);

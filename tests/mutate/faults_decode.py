@@ -151,8 +151,6 @@ FAULTS = [
     for (size_t r = 0; r < run->group * run->task.rows && run->chunks && run->call->sink; r++)
         part.l[r] += exp(run->call->sink[run->task.hkv * run->group + r / run->task.rows] - part.m[r]);
 """, "as if each were a call"),
-    ("chunks: what weighs nothing is added", JOIN, "if (weight[n] != 0)", "if (true)",
-     "0 times infinity"),
     ("chunks: units are forgotten", JOIN, "(REAL)(parts[n].unit[row] / unit)", "1",
      "sums beyond a float are rare"),
     ("chunks: sums beyond a float stay infinite", JOIN, """\
