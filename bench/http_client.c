@@ -75,16 +75,18 @@ static bool receive(struct http_client *client, size_t *have, size_t wanted) {
     return true;
 }
 
-int http_client_post(struct http_client *client, const char *path, const char *content_type,
-                     const void *body, size_t length, const char **answer, size_t *answer_length) {
+bool http_client_send(struct http_client *client, const char *path, const char *content_type,
+                      const void *body, size_t length) {
     char head[512];
     const int head_length = snprintf(head, sizeof head,
                                      "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n"
                                      "Content-Length: %zu\r\n\r\n",
                                      path, content_type, length);
     struct iovec parts[] = {{head, (size_t)head_length}, {(void *)(uintptr_t)body, length}};
-    if (!send_all(client->fd, parts, 2))
-        return 0;
+    return send_all(client->fd, parts, 2);
+}
+
+int http_client_receive(struct http_client *client, const char **answer, size_t *answer_length) {
     size_t have = 0;
     char *end = NULL;
     while (end == NULL) {
@@ -100,6 +102,13 @@ int http_client_post(struct http_client *client, const char *path, const char *c
         !receive(client, &have, head_bytes + *answer_length))
         return 0;
     return atoi(client->buffer + 9);
+}
+
+int http_client_post(struct http_client *client, const char *path, const char *content_type,
+                     const void *body, size_t length, const char **answer, size_t *answer_length) {
+    if (!http_client_send(client, path, content_type, body, length))
+        return 0;
+    return http_client_receive(client, answer, answer_length);
 }
 
 int http_client_free_port(int from) {

@@ -23,6 +23,11 @@ void http_client_close(struct http_client *client);
 int http_client_post(struct http_client *client, const char *path, const char *content_type,
                      const void *body, size_t length, const char **answer, size_t *answer_length);
 
+/* Its two halves: false when the connection failed; returns as the post does. */
+bool http_client_send(struct http_client *client, const char *path, const char *content_type,
+                      const void *body, size_t length);
+int http_client_receive(struct http_client *client, const char **answer, size_t *answer_length);
+
 /* The next port on loopback that nobody listens on, from `from` upwards. */
 int http_client_free_port(int from);
 

@@ -3,10 +3,11 @@
  * What a small call waits for while a long one computes: the daemon's own time for it, from the end
  * of its head to the last byte of its answer (the access log's "ms"), with a call of 8 heads and
  * 16,384 tokens in flight, against the same calls of a daemon that is idle while another process
- * burns the same CPU in the same way at the priority of the compute threads. Both sides in turn in
- * each round; 99th percentiles over all rounds.
+ * burns the same CPU in the same way at the priority of the compute threads. In each round small
+ * calls are sent one after the other for as long as the long one takes, and then for as long beside
+ * that process; 99th percentiles over all rounds.
  *
- *   make bench BENCH=preempt: small calls beside a long one, up to a minute
+ *   make bench BENCH=preempt: small calls beside a long one, about half a minute
  *   make build && build/release/bench/preempt [attentiond] [rounds]
  */
 #include "bench/bare_call.h"
@@ -16,21 +17,21 @@
 #include "bench/yardstick.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS = 4, SAMPLES_MAX = 1 << 18, LONG_HEADS = 8, LONG_TOKENS = 16384, D = 64 };
 
-/* Seconds of calls per side and round, and between two calls. */
-#define SAMPLING 0.8
+/* Seconds between two calls, and for what was sent to be decoded, or what was stopped to rest. */
 #define PAUSE 1e-3
+#define SETTLE 0.1
 
 static void fail(const char *what) {
     fprintf(stderr, "bench/preempt: %s\n", what);
@@ -65,18 +66,16 @@ struct bench {
 
 struct long_call {
     struct http_client client;
-    const struct body *body;
     pthread_t thread;
     int status; /* of the answer, 0 when it was cut */
     atomic_bool answered;
 };
 
-static void *post_long(void *argument) {
+static void *await_long(void *argument) {
     struct long_call *call = argument;
     const char *answer;
     size_t length;
-    call->status = http_client_post(&call->client, "/v1/attention", call->body->media_type,
-                                    call->body->data, call->body->length, &answer, &length);
+    call->status = http_client_receive(&call->client, &answer, &length);
     atomic_store(&call->answered, true);
     return NULL;
 }
@@ -84,22 +83,21 @@ static void *post_long(void *argument) {
 /* Returns once it is uploaded and computed. */
 static void begin_long(struct long_call *call, const struct bench *bench) {
     enum { ANSWER = LONG_HEADS * LONG_TOKENS * D * 4 + (1 << 16) };
+    const struct body *body = &bench->body;
     memset(call, 0, sizeof *call);
-    call->body = &bench->body;
     if (!http_client_open(&call->client, bench->port, ANSWER) ||
-        pthread_create(&call->thread, NULL, post_long, call) != 0)
+        !http_client_send(&call->client, "/v1/attention", body->media_type, body->data,
+                          body->length) ||
+        pthread_create(&call->thread, NULL, await_long, call) != 0)
         fail("the long call cannot begin");
-    sleep_seconds(0.7);
+    sleep_seconds(SETTLE);
 }
 
-/* The daemon ends what nobody waits for. */
 static void end_long(struct long_call *call) {
-    shutdown(call->client.fd, SHUT_RDWR);
     pthread_join(call->thread, NULL);
     http_client_close(&call->client);
-    if (call->status != 0 && call->status != 200)
+    if (call->status != 200)
         fail("the long call was refused");
-    sleep_seconds(0.3);
 }
 
 /* The niceness of the daemon's compute threads: the most that any of its threads has. */
@@ -139,42 +137,52 @@ static pid_t start_burner(int niceness) {
 
 /* ---- the small calls ---- */
 
-/* The daemon's time of each small call since the last look. */
+/* A line of the access log about a call with this body that was answered. */
+static bool is_about(const char *line, const struct body *body) {
+    char size[48];
+    snprintf(size, sizeof size, "\"body_bytes\":%zu,", body->length);
+    return strstr(line, size) != NULL && strstr(line, "\"status\":200,") != NULL;
+}
+
+/* The daemon's time of each small call since the last look, as far as the long call's line where
+ * there is one: what follows was not beside it. */
 static void read_log(struct bench *bench, const struct body *body, struct samples *samples) {
-    char wanted[64], *text = NULL;
     const off_t end = lseek(bench->log, 0, SEEK_END);
     const size_t length = (size_t)(end - bench->log_read);
-    text = malloc(length + 1);
+    char *text = malloc(length + 1);
     if (text == NULL || pread(bench->log, text, length, bench->log_read) != (ssize_t)length)
         fail("the access log cannot be read");
     text[length] = '\0';
     bench->log_read = end;
-    snprintf(wanted, sizeof wanted, "\"status\":200,");
-    char size[48];
-    snprintf(size, sizeof size, "\"body_bytes\":%zu,", body->length);
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         const char *ms = strstr(line, "\"ms\":");
-        if (ms != NULL && strstr(line, size) != NULL && strstr(line, wanted) != NULL &&
-            samples->count < SAMPLES_MAX)
+        if (is_about(line, &bench->body))
+            break;
+        if (ms != NULL && is_about(line, body) && samples->count < SAMPLES_MAX)
             samples->ms[samples->count++] = strtod(ms + 5, NULL);
     }
     free(text);
 }
 
-static void post_small(const struct bench *bench, const struct body *body) {
+/* Small calls until `over` (NULL: never) or for `limit` seconds; the seconds that they took. */
+static double post_small(const struct bench *bench, const struct body *body,
+                         const atomic_bool *over, double limit) {
     struct http_client client;
     const char *answer;
     size_t length;
     if (!http_client_open(&client, bench->port, 1 << 22))
         fail("cannot connect");
-    for (const double end = yardstick_now() + SAMPLING; yardstick_now() < end;) {
+    const double begin = yardstick_now();
+    while ((over == NULL || !atomic_load(over)) && yardstick_now() - begin < limit) {
         if (http_client_post(&client, "/v1/attention", body->media_type, body->data, body->length,
                              &answer, &length) != 200)
             fail("a small call was refused");
         sleep_seconds(PAUSE);
     }
+    const double spent = yardstick_now() - begin;
     http_client_close(&client);
-    sleep_seconds(0.05); /* the last lines */
+    sleep_seconds(SETTLE); /* the last lines */
+    return spent;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -195,16 +203,12 @@ static void measure(struct bench *bench, const char *name, const struct body *bo
     for (size_t round = 0; round < rounds; round++) {
         struct long_call call;
         begin_long(&call, bench);
-        read_log(bench, body, &(struct samples){with.ms, SAMPLES_MAX});
-        post_small(bench, body);
-        const bool too_short = atomic_load(&call.answered);
+        const double spent = post_small(bench, body, &call.answered, INFINITY);
         end_long(&call);
-        if (too_short)
-            fail("the long call ended too early");
         read_log(bench, body, &with);
         kill(bench->burner, SIGCONT);
-        sleep_seconds(0.2);
-        post_small(bench, body);
+        sleep_seconds(SETTLE);
+        post_small(bench, body, NULL, spent);
         kill(bench->burner, SIGSTOP);
         read_log(bench, body, &control);
     }
