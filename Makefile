@@ -104,7 +104,7 @@ SANITIZE_ubsan := UBSAN_OPTIONS=print_stacktrace=1
 SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
-.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load mutate bench format check-format \
+.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load mutate bench bench-peers format check-format \
         syntax tidy cppcheck shellcheck install uninstall generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -170,6 +170,11 @@ ifeq ($(BENCH),)
 else
 	@missed=0; for b in $(BENCH:%=$(BUILD)/bench/%); do echo "== $$b"; $$b || missed=1; done; exit $$missed
 endif
+
+# The lock says which bytes they are.
+bench-peers: ## install ggml, which `make bench` then measures beside ours, into build/peers
+	@mkdir -p $(O)/peers && cp bench/peers/package.json bench/peers/package-lock.json $(O)/peers
+	@npm ci --prefix $(O)/peers --ignore-scripts --no-audit --no-fund
 
 # ---- linking ----
 $(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)

@@ -2,44 +2,39 @@
 /*
  * Kernels against the yardstick (bench/yardstick.h), in useful FLOPs: 4 H D per visible score.
  *
- *   make bench BENCH=kernels: kernels against OpenBLAS's sgemm, one to four minutes
+ *   make bench BENCH=kernels: the portable kernel against sgemm, a minute
  *   build/release/bench/kernels [kernel [n [D [rounds]]]]    0 stands for all
  */
-#include "bench/bare_call.h"
+#include "bench/figure.h"
+#include "bench/square.h"
 #include "bench/yardstick.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 8, ROUNDS = 5 };
+enum { HEADS = 8, ROUNDS = 3 };
 
-static void measure(struct yardstick *yardstick, const char *kernel, size_t n, size_t D,
-                    bool causal, size_t rounds) {
-    const size_t shape[] = {1, HEADS, n, D};
-    const size_t count = HEADS * n * D;
-    float *tensors[3];
-    struct bare_call bare;
-    struct attn_mask_node node = {.kind = ATTN_MASK_CAUSAL};
-    attn_request_init(&bare.request);
-    for (size_t t = 0; t < 3; t++)
-        tensors[t] = bare_random(count);
-    bare.request.q = attn_tensor_view(tensors[0], ATTN_FLOAT32, 4, shape);
-    bare.request.k = attn_tensor_view(tensors[1], ATTN_FLOAT32, 4, shape);
-    bare.request.v = attn_tensor_view(tensors[2], ATTN_FLOAT32, 4, shape);
-    bare.request.kernel = kernel;
-    bare.request.mask = (struct attn_mask){&node, causal ? 1 : 0};
-    bare_call_open(&bare, YARDSTICK_THREADS);
-    const double scores = causal ? (double)n * (double)(n + 1) / 2 : (double)n * (double)n;
-    const struct yardstick_result result = yardstick_measure(
-        yardstick, rounds, 4.0 * HEADS * (double)D * scores, bare_call_run, &bare);
-    printf(
-        "%-10s n=%-5zu D=%-4zu %-7s %7.1f GF of %7.1f: ratio %.3f  (%zu rounds, %zu discarded)\n",
-        kernel, n, D, causal ? "causal" : "full", result.gflops, result.yardstick, result.ratio,
-        result.rounds, result.discarded);
-    bare_call_close(&bare);
-    for (size_t t = 0; t < 3; t++)
-        free(tensors[t]);
+static void measure(struct yardstick *yardstick, struct square_shape shape, size_t rounds) {
+    struct square square;
+    square_open(&square, shape, YARDSTICK_THREADS);
+    const struct yardstick_result result =
+        yardstick_measure(yardstick, rounds, square.flops, shape.kernel, square_run, &square);
+    char what[64], beside[64];
+    snprintf(what, sizeof what, "%s, n=%zu, D=%zu, by %s", shape.causal ? "causal" : "full",
+             shape.n, shape.D, shape.kernel);
+    snprintf(beside, sizeof beside, "%.1f GFLOP/s of %.1f", result.gflops, result.yardstick);
+    const bool aimed = strcmp(shape.kernel, "blas") == 0 && !shape.causal && shape.n >= 1024;
+    figure_print(&(struct figure){.what = what,
+                                  .value = result.ratio,
+                                  .unit = "of sgemm",
+                                  .at_least = !aimed          ? 0
+                                              : shape.D == 64 ? 0.75
+                                                              : 0.85,
+                                  .rounds = result.rounds,
+                                  .discarded = result.discarded,
+                                  .beside = beside});
+    square_close(&square);
 }
 
 static size_t number(int argc, char **argv, int index, size_t otherwise) {
@@ -64,7 +59,13 @@ int main(int argc, char **argv) {
         for (size_t width = 64; width <= 128; width *= 2)
             for (int causal = 0; causal <= 1; causal++)
                 if ((n == 0 || n == LENGTHS[at]) && (D == 0 || D == width))
-                    measure(yardstick, kernel, LENGTHS[at], width, causal, rounds);
+                    measure(yardstick,
+                            (struct square_shape){.heads = HEADS,
+                                                  .n = LENGTHS[at],
+                                                  .D = width,
+                                                  .causal = causal,
+                                                  .kernel = kernel},
+                            rounds);
     yardstick_free(yardstick);
     return 0;
 }

@@ -2,21 +2,27 @@
 /*
  * What a map costs beside the output: the time of a call that returns both, over that of one that
  * returns the output alone, in turn, in CPU time of the whole process, for others use the machine
- * too; and the memory that the largest of the calls needs beside its operands.
+ * too, and the memory that it reserves. Then the call of eight heads itself, by the clock, once,
+ * with the memory that it adds to its operands, answer and all.
  *
- *   make bench BENCH=maps: maps at 32,768 tokens beside the output, about two minutes
+ *   make bench BENCH=maps: maps at 32,768 tokens beside the output, about a minute
  *   build/release/bench/maps [n [heads [rounds [kernel]]]]
  */
 #include "bench/bare_call.h"
+#include "bench/figure.h"
+#include "bench/resident.h"
 #include "bench/yardstick.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
-enum { WIDTH = 64, SIDE = 512, LIST = 16, ROUNDS = 3 };
+enum { WIDTH = 64, SIDE = 512, LIST = 16, ROUNDS = 3, HEADS = 8 };
+
+#define MIB 1048576.0
+#define GOAL 1.9
+#define MEMORY_GOAL 256
 
 /* What the call returns, besides its output. */
 struct wish {
@@ -39,13 +45,6 @@ static double cpu_now(void) {
     struct timespec at;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
-}
-
-/* The most memory that this process has ever had, in MiB. */
-static double peak_memory(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss / 1024.0;
 }
 
 static void make_request(struct bare_call *bare, float *const operands[3], size_t n, size_t heads,
@@ -95,15 +94,55 @@ static void measure(float *const operands[3], size_t n, size_t heads, size_t rou
     for (size_t w = 0; w < COUNT; w++) {
         const struct attn_plan *plan = &both[w].plan;
         const size_t shared = attn_heads_bytes(plan, YARDSTICK_THREADS);
-        const double ratio = yardstick_median(ratios[w], rounds);
-        printf("%-10s n=%-6zu H=%zu %-6s %-28s %.2f times the output alone (%.2f to %.2f), "
-               "%.1f MiB beside operands and answer\n",
-               plan->kernel->name, n, heads, causal ? "causal" : "full", WISHES[w].name, ratio,
-               ratios[w][0], ratios[w][rounds - 1],
-               (double)(shared + YARDSTICK_THREADS * plan->workspace_bytes) / 1048576.0);
+        const double ratio = yardstick_median(ratios[w], rounds); /* sorts */
+        char what[96], beside[128];
+        snprintf(what, sizeof what, "%s, %s, n=%zu, H=%zu, by %s", WISHES[w].name,
+                 causal ? "causal" : "full", n, heads, plan->kernel->name);
+        snprintf(beside, sizeof beside,
+                 "%.2f to %.2f, %.1f MiB reserved beside operands and answer", ratios[w][0],
+                 ratios[w][rounds - 1],
+                 (double)(shared + YARDSTICK_THREADS * plan->workspace_bytes) / MIB);
+        figure_print(&(struct figure){.what = what,
+                                      .value = ratio,
+                                      .unit = "times the output alone",
+                                      .at_most = WISHES[w].pooled ? GOAL : 0,
+                                      .rounds = rounds,
+                                      .beside = beside});
         bare_call_close(&both[w]);
     }
     bare_call_close(&alone);
+}
+
+/* Elapsed time of one pass each, all heads, and what lies in RAM beside the operands meanwhile. */
+static void measure_whole(float *const operands[3], size_t n, const char *kernel) {
+    static struct bare_call alone, both;
+    char what[96], beside[96];
+    make_request(&alone, operands, n, HEADS, kernel, NULL);
+    bare_call_open(&alone, YARDSTICK_THREADS);
+    const double output = yardstick_time(bare_call_run, &alone);
+    bare_call_close(&alone);
+    const double before = resident_begin();
+    make_request(&both, operands, n, HEADS, kernel, NULL);
+    add_wish(&both.request, &WISHES[0]);
+    bare_call_open(&both, YARDSTICK_THREADS);
+    const double mapped = yardstick_time(bare_call_run, &both);
+    const double memory = resident_most() - before;
+    bare_call_close(&both);
+    snprintf(what, sizeof what, "%s, full, n=%zu, H=%d, elapsed", WISHES[0].name, n, HEADS);
+    snprintf(beside, sizeof beside, "%.1f s of %.1f, once", mapped, output);
+    figure_print(&(struct figure){.what = what,
+                                  .value = mapped / output,
+                                  .unit = "times the output alone",
+                                  .at_most = GOAL,
+                                  .beside = beside});
+    snprintf(what, sizeof what, "%s, full, n=%zu, H=%d, memory", WISHES[0].name, n, HEADS);
+    snprintf(beside, sizeof beside, "the answer is %.0f of it",
+             (double)both.plan.result_bytes / MIB);
+    figure_print(&(struct figure){.what = what,
+                                  .value = memory,
+                                  .unit = "MiB beside the operands",
+                                  .at_most = MEMORY_GOAL,
+                                  .beside = beside});
 }
 
 static size_t number(int argc, char **argv, int index, size_t otherwise) {
@@ -123,14 +162,12 @@ int main(int argc, char **argv) {
     if (rounds > YARDSTICK_ROUNDS_MAX)
         return 1;
     for (size_t t = 0; t < 3; t++)
-        operands[t] = bare_random(heads * n * WIDTH);
-    const double before = peak_memory();
-    printf("%s; D=%d, float32, two threads, CPU time\n", yardstick_machine(machine, sizeof machine),
-           WIDTH);
+        operands[t] = bare_random((heads > HEADS ? heads : HEADS) * n * WIDTH);
+    printf("%s; D=%d, float32, two threads, CPU time where not elapsed\n",
+           yardstick_machine(machine, sizeof machine), WIDTH);
+    measure_whole(operands, n, kernel);
     measure(operands, n, heads, rounds, kernel, true);
     measure(operands, n, heads, rounds, kernel, false);
-    printf("all of these calls at once took %.0f MiB beside their operands\n",
-           peak_memory() - before);
     for (size_t t = 0; t < 3; t++)
         free(operands[t]);
     return 0;

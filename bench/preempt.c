@@ -12,6 +12,7 @@
  */
 #include "bench/bare_call.h"
 #include "bench/child.h"
+#include "bench/figure.h"
 #include "bench/http_client.h"
 #include "bench/tensor_request.h"
 #include "bench/yardstick.h"
@@ -32,6 +33,8 @@ enum { ROUNDS = 4, SAMPLES_MAX = 1 << 18, LONG_HEADS = 8, LONG_TOKENS = 16384, D
 /* Seconds between two calls, and for what was sent to be decoded, or what was stopped to rest. */
 #define PAUSE 1e-3
 #define SETTLE 0.1
+
+#define GOAL 3
 
 static void fail(const char *what) {
     fprintf(stderr, "bench/preempt: %s\n", what);
@@ -214,9 +217,14 @@ static void measure(struct bench *bench, const char *name, const struct body *bo
     }
     const double p50 = percentile(&with, 0.5), control_p50 = percentile(&control, 0.5);
     const double p99 = percentile(&with, 0.99), control_p99 = percentile(&control, 0.99);
-    printf("%s beside a long call: p50 %.3f ms of %.3f, p99 %.3f ms of %.3f: ratio %.2f (goal at "
-           "most 3; %zu and %zu calls)\n",
-           name, p50, control_p50, p99, control_p99, p99 / control_p99, with.count, control.count);
+    char beside[160];
+    snprintf(beside, sizeof beside, "p99 %.3f ms of %.3f, p50 %.3f ms of %.3f, %zu and %zu calls",
+             p99, control_p99, p50, control_p50, with.count, control.count);
+    figure_print(&(struct figure){.what = name,
+                                  .value = p99 / control_p99,
+                                  .unit = "of the p99 beside the process",
+                                  .at_most = GOAL,
+                                  .beside = beside});
     free(with.ms);
     free(control.ms);
 }

@@ -3,7 +3,7 @@
 """Runs the benchmarks one after the other, shows what they print, and writes
 docs/performance.md and docs/images/performance.svg from it. What they printed is kept in
 build/release/bench/report.json, so that a part can be measured again on a quieter machine and the
-rest stays as it was. Exits 1 when a benchmark did.
+rest stays as it was. A goal that is missed is printed; what fails exits 1, and so does this.
 
   bench/report.py [--bench build/release/bench] [--again shapes,decode] name...
 """

@@ -5,8 +5,9 @@ import re
 
 NUMBER = r"[\d.]+"
 SHAPE = re.compile(
-    rf"(?P<name>\S+-\d+-\d+) +(?P<kernel>\S+) +(?P<gflops>{NUMBER}) GF  ratio (?P<ratio>{NUMBER}), "
-    rf"(?P<of_peak>{NUMBER}) of the FMA peak(?: \(goal (?P<goal>{NUMBER})\))?"
+    rf"(?P<name>\S+-\d+-\d+) +(?P<kernel>\S+) +(?P<gflops>{NUMBER}) GF  ratio (?P<ratio>{NUMBER})"
+    rf"(?: \(goal (?P<goal>{NUMBER})\))?, (?P<of_peak>{NUMBER}) of the FMA peak"
+    rf"(?: \(goal (?P<peak_goal>{NUMBER})\))?, sgemm (?P<sgemm>{NUMBER}) of it"
     rf"(?:, (?P<area>{NUMBER}) of its visible area's time \(goal (?P<area_goal>{NUMBER})\))?"
     r"  (?P<rounds>\d+) rounds, (?P<discarded>\d+) discarded")
 DECODE = re.compile(
@@ -20,8 +21,13 @@ PEER = re.compile(
     rf"(?P<own_ms>{NUMBER}) ms: (?P<ratio>{NUMBER}) times as long \((?P<least>{NUMBER}) to "
     rf"(?P<most>{NUMBER})\), (?P<rounds>\d+) rounds")
 BEST = re.compile(
-    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): best of onnxruntime, (?P<peer>\S+), to (?P<own>\S+): "
-    rf"(?P<ratio>{NUMBER}) \(goal (?P<goal>{NUMBER})")
+    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): best of (?P<family>\S+), (?P<peer>\S+), to "
+    rf"(?P<own>\S+): (?P<ratio>{NUMBER}) \(goal (?P<goal>{NUMBER})")
+# A line of bench/figure.c.
+FIGURE = re.compile(
+    rf"(?P<what>.+): (?P<value>-?{NUMBER}) (?P<unit>[^(;]+?)"
+    rf"(?: \(goal at (?P<way>least|most) (?P<goal>{NUMBER})\))?"
+    r"(?:, (?P<rounds>\d+) rounds, (?P<discarded>\d+) discarded)?(?:; (?P<beside>.*))?$")
 
 
 def number(text):
@@ -36,10 +42,6 @@ def rows(pattern, parts, name):
     text = parts.get(name, {}).get("text", "")
     return [{key: number(value) for key, value in match.groupdict().items()}
             for match in map(pattern.match, text.splitlines()) if match]
-
-
-def met(value, goal):
-    return value >= goal
 
 
 def families(parts):

@@ -73,6 +73,8 @@ def decode(parts):
 def peers(parts):
     cases = {}
     for row in parse.rows(parse.BEST, parts, "peers"):
+        if row["family"] != "onnxruntime":
+            continue
         cases.setdefault(row["case"], []).append(row)
     rows = [(case, [row["ratio"] for row in found], found[0]["goal"])
             for case, found in cases.items()]

@@ -11,6 +11,7 @@
  */
 #include "bench/bare_call.h"
 #include "bench/child.h"
+#include "bench/figure.h"
 #include "bench/http_client.h"
 #include "bench/tensor_request.h"
 #include "bench/yardstick.h"
@@ -103,9 +104,15 @@ static void bench_upload(const char *path, size_t rounds) {
         stored[round - 1] = UPLOAD / ours / 1e6;
         ratios[round - 1] = plain / ours;
     }
-    printf("upload of 64 MiB: %.0f MB/s of %.0f counted only: ratio %.3f (goal 0.85)\n",
-           yardstick_median(stored, rounds), yardstick_median(counted, rounds),
-           yardstick_median(ratios, rounds));
+    char beside[96];
+    snprintf(beside, sizeof beside, "%.0f MB/s of %.0f", yardstick_median(stored, rounds),
+             yardstick_median(counted, rounds));
+    figure_print(&(struct figure){.what = "upload of 64 MiB",
+                                  .value = yardstick_median(ratios, rounds),
+                                  .unit = "of a server that only counts",
+                                  .at_least = 0.85,
+                                  .rounds = rounds,
+                                  .beside = beside});
     free(body);
     http_client_close(&counter);
     http_client_close(&service);
@@ -153,11 +160,16 @@ static void bench_call(const char *path, const char *kernel, size_t n, size_t D,
         whole[round - 2] = served * 1e3;
         ratios[round - 2] = served / alone;
     }
-    printf("safetensors call, H=8 n=%zu D=%zu (%.1f MB up): %.2f ms of %.2f ms in %s: ratio %.3f "
-           "(goal 1.25)\n",
-           n, D, (double)length / 1e6, yardstick_median(whole, rounds),
-           yardstick_median(bare_time, rounds), bare.plan.kernel->name,
-           yardstick_median(ratios, rounds));
+    char what[96], beside[96];
+    snprintf(what, sizeof what, "whole call, n=%zu, D=%zu, by %s", n, D, bare.plan.kernel->name);
+    snprintf(beside, sizeof beside, "%.2f ms of %.2f, %.1f MB up", yardstick_median(whole, rounds),
+             yardstick_median(bare_time, rounds), (double)length / 1e6);
+    figure_print(&(struct figure){.what = what,
+                                  .value = yardstick_median(ratios, rounds),
+                                  .unit = "of its kernel's time",
+                                  .at_most = 1.25,
+                                  .rounds = rounds,
+                                  .beside = beside});
     http_client_close(&client);
     child_stop(service);
     bare_call_close(&bare);

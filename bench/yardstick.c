@@ -68,6 +68,7 @@ void yardstick_free(struct yardstick *yardstick) {
 
 struct lane {
     struct yardstick *yardstick;
+    const char *kernel;
     size_t thread;
     double flops;
     float sink;
@@ -83,60 +84,88 @@ static void *multiply(void *argument) {
 
 static void *multiply_add(void *argument) {
     struct lane *lane = argument;
-    lane->flops = peak_run(PEAK_STEPS, &lane->sink);
+    lane->flops = peak_run(lane->kernel, PEAK_STEPS, &lane->sink);
     return NULL;
 }
 
-/* GFLOP/s of all threads together at `work`. */
-static double on_all_threads(struct yardstick *yardstick, void *(*work)(void *)) {
+/* GFLOP/s of `count` threads together at `work`. */
+static double on_threads(size_t count, struct lane lane, void *(*work)(void *)) {
     struct lane lanes[YARDSTICK_THREADS];
     pthread_t threads[YARDSTICK_THREADS];
     const double begin = yardstick_now();
-    for (size_t t = 0; t < YARDSTICK_THREADS; t++) {
-        lanes[t] = (struct lane){.yardstick = yardstick, .thread = t};
+    for (size_t t = 0; t < count; t++) {
+        lanes[t] = lane;
+        lanes[t].thread = t;
         if (pthread_create(&threads[t], NULL, work, &lanes[t]) != 0)
             abort();
     }
     double flops = 0;
-    for (size_t t = 0; t < YARDSTICK_THREADS; t++) {
+    for (size_t t = 0; t < count; t++) {
         pthread_join(threads[t], NULL);
         flops += lanes[t].flops;
     }
     return flops / 1e9 / (yardstick_now() - begin);
 }
 
+double yardstick_peak_of(size_t threads, const char *kernel) {
+    return on_threads(threads, (struct lane){.kernel = kernel}, multiply_add);
+}
+
 double yardstick_peak(void) {
-    return on_all_threads(NULL, multiply_add);
+    return yardstick_peak_of(YARDSTICK_THREADS, NULL);
+}
+
+double yardstick_time(void (*run)(void *argument), void *argument) {
+    const double begin = yardstick_now();
+    run(argument);
+    return yardstick_now() - begin;
+}
+
+struct yardstick_kept yardstick_keep(const double *values, const double *fma, size_t rounds) {
+    double kept[YARDSTICK_ROUNDS_MAX], best = 0;
+    struct yardstick_kept result = {0};
+    for (size_t round = 0; round < rounds; round++)
+        best = fma[round] > best ? fma[round] : best;
+    for (size_t round = 0; round < rounds; round++)
+        if (fma[round] >= 0.9 * best)
+            kept[result.rounds++] = values[round];
+    result.discarded = rounds - result.rounds;
+    result.median = yardstick_median(kept, result.rounds);
+    result.least = result.rounds == 0 ? 0 : kept[0];
+    result.most = result.rounds == 0 ? 0 : kept[result.rounds - 1];
+    return result;
 }
 
 struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t rounds, double flops,
-                                          void (*contestant)(void *argument), void *argument) {
-    double own[YARDSTICK_ROUNDS_MAX], gemm[YARDSTICK_ROUNDS_MAX], fma[YARDSTICK_ROUNDS_MAX];
-    double kept[4][YARDSTICK_ROUNDS_MAX];
+                                          const char *kernel, void (*contestant)(void *argument),
+                                          void *argument) {
+    enum { OWN, GEMM, RATIO, OF_PEAK, GEMM_OF_PEAK, COLUMNS };
+    double columns[COLUMNS][YARDSTICK_ROUNDS_MAX], fma[YARDSTICK_ROUNDS_MAX], medians[COLUMNS];
     struct yardstick_result result = {0};
     contestant(argument);
     for (size_t round = 0; round < rounds; round++) {
-        fma[round] = yardstick_peak();
-        gemm[round] = on_all_threads(yardstick, multiply);
-        const double begin = yardstick_now();
-        contestant(argument);
-        own[round] = flops / 1e9 / (yardstick_now() - begin);
+        fma[round] = yardstick_peak_of(YARDSTICK_THREADS, kernel);
+        const double gemm =
+            on_threads(YARDSTICK_THREADS, (struct lane){.yardstick = yardstick}, multiply);
+        const double own = flops / 1e9 / yardstick_time(contestant, argument);
+        columns[OWN][round] = own;
+        columns[GEMM][round] = gemm;
+        columns[RATIO][round] = own / gemm;
+        columns[OF_PEAK][round] = own / fma[round];
+        columns[GEMM_OF_PEAK][round] = gemm / fma[round];
         result.fma = fma[round] > result.fma ? fma[round] : result.fma;
     }
-    for (size_t round = 0; round < rounds; round++) {
-        if (fma[round] < 0.9 * result.fma) {
-            result.discarded++;
-            continue;
-        }
-        kept[0][result.rounds] = own[round];
-        kept[1][result.rounds] = gemm[round];
-        kept[3][result.rounds] = own[round] / fma[round];
-        kept[2][result.rounds++] = own[round] / gemm[round];
+    for (size_t n = 0; n < COLUMNS; n++) {
+        const struct yardstick_kept kept = yardstick_keep(columns[n], fma, rounds);
+        medians[n] = kept.median;
+        result.rounds = kept.rounds;
+        result.discarded = kept.discarded;
     }
-    result.gflops = yardstick_median(kept[0], result.rounds);
-    result.yardstick = yardstick_median(kept[1], result.rounds);
-    result.ratio = yardstick_median(kept[2], result.rounds);
-    result.of_peak = yardstick_median(kept[3], result.rounds);
+    result.gflops = medians[OWN];
+    result.yardstick = medians[GEMM];
+    result.ratio = medians[RATIO];
+    result.of_peak = medians[OF_PEAK];
+    result.yardstick_of_peak = medians[GEMM_OF_PEAK];
     return result;
 }
 

@@ -24,24 +24,40 @@ struct yardstick_result {
     double gflops;    /* median of the contestant, GFLOP/s */
     double yardstick; /* median of the yardstick, GFLOP/s */
     double of_peak;   /* median of contestant FLOP/s over the FMA loop's */
-    double fma;       /* best of the FMA loop, GFLOP/s, all threads */
+    double yardstick_of_peak;
+    double fma; /* best of the FMA loop, GFLOP/s, all threads */
     size_t rounds, discarded;
 };
 
 /*
  * Runs `contestant(argument)`, which does `flops` floating-point operations on YARDSTICK_THREADS
- * threads of its own, in `rounds` rounds (<= YARDSTICK_ROUNDS_MAX) after one to warm up.
+ * threads of its own, in `rounds` rounds (<= YARDSTICK_ROUNDS_MAX) after one to warm up. The FMA
+ * loop has the vectors of `kernel` (bench/peak.h).
  */
 struct yardstick_result yardstick_measure(struct yardstick *yardstick, size_t rounds, double flops,
-                                          void (*contestant)(void *argument), void *argument);
+                                          const char *kernel, void (*contestant)(void *argument),
+                                          void *argument);
+
+/* Of the rounds in which the FMA loop, fma[round], was within 10 % of its best. */
+struct yardstick_kept {
+    double median, least, most; /* of the values */
+    size_t rounds, discarded;
+};
+
+struct yardstick_kept yardstick_keep(const double *values, const double *fma, size_t rounds);
 
 /* "AMD EPYC, OpenBLAS Zen": the machine line of every report; static storage of the caller. */
 const char *yardstick_machine(char *text, size_t size);
 
-/* GFLOP/s of the FMA loop on all threads: a few milliseconds. */
+/* GFLOP/s of the FMA loop on all threads, or on `threads` with the vectors of `kernel`: a few
+ * milliseconds. */
 double yardstick_peak(void);
+double yardstick_peak_of(size_t threads, const char *kernel);
 
 double yardstick_now(void);
 double yardstick_median(double *values, size_t count);
+
+/* Seconds that `run(argument)` takes. */
+double yardstick_time(void (*run)(void *argument), void *argument);
 
 #endif

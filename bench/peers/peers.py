@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our kernels against what else computes attention on a CPU: onnxruntime's operators, numpy with
-its OpenBLAS and, where it is installed, torch. Float32, 8 query heads, two threads each; between
-two contestants a pause, in which threads go to sleep. In every round each contestant
-runs, the short ones several times for a median, in an order that turns; a ratio is the median over
-the rounds of theirs over ours, with the smallest and the largest beside it.
+"""Our kernels against what else computes attention on a CPU: onnxruntime's operators and, where
+they are installed, ggml's flash attention and torch. Float32, 8 query heads, two threads each;
+between two contestants a pause, in which threads go to sleep. In every round each contestant runs,
+the short ones several times for a median, in an order that turns; a ratio is the median over the
+rounds of theirs over ours, with the smallest and the largest beside it.
 
   bench/peers/peers.py [--own build/release/bench/peers/own] [--rounds 7] [--only 'causal n=1024']
 """
 import argparse
-import ctypes
-import glob
 import importlib.util
 import os
 import statistics
 import subprocess
 import time
-from pathlib import Path
+
+import ggml
 
 THREADS = 2
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(THREADS)
-os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"  # its threads sleep soon after a product
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 HEADS = 8
 LENGTHS, WIDTHS = (512, 1024, 2048, 4096), (64, 128)
@@ -29,8 +27,11 @@ LONG, LONG_ROUNDS = 4096, 3  # a round of all contestants takes seconds
 SETTLE = 0.01  # seconds between two contestants
 TURN = 0.01  # seconds that a turn lasts at least, within limits
 CALLS_MAX = 32
-# How many times as fast as the best operator of onnxruntime.
-GOALS = {"full": 1.25, "causal": 2.0, "decode": 1.5, "decode grouped": 4.5}
+# How many times as fast as the best of a family of peers.
+GOALS = {
+    "onnxruntime": {"full": 1.25, "causal": 2.0, "decode": 1.5, "decode grouped": 4.5},
+    "ggml": {"full": 1.8, "causal": 3.5, "decode": 1.1, "decode grouped": 4.0},
+}
 
 
 class Case:
@@ -42,17 +43,17 @@ class Case:
         self.kv_heads = HEADS // group
         self.name = f"{kind} n={n} D={width}" + (f" G={group}" if kind == "decode" else "")
 
-    @property
-    def goal(self):
-        return GOALS["decode grouped" if self.kind == "decode" and self.group > 1 else self.kind]
+    def goal(self, family):
+        grouped = self.kind == "decode" and self.group > 1
+        return GOALS[family]["decode grouped" if grouped else self.kind]
 
 
 class Own:
     """A process that runs our kernel once per line."""
 
-    def __init__(self, program, case, kernel):
+    def __init__(self, program, case):
         arguments = [HEADS, case.kv_heads, case.queries, case.n, case.width,
-                     int(case.kind == "causal")] + ([kernel] if kernel else [])
+                     int(case.kind == "causal")]
         self.process = subprocess.Popen([program, *map(str, arguments)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.name = self.process.stdout.readline().strip()
@@ -162,30 +163,10 @@ def onnx_group_query(case):
                     (("present_k", "past_k"), ("present_v", "past_v")) if decoding else ())
 
 
-def numpy_products(case):
-    """Two products and a softmax per head, the scores in one buffer; only the products use both
-    threads. A mask is added, and the whole square computed."""
-    import numpy
-    if case.kind == "decode":
-        return None
-    q, k, v, y = (uniform(HEADS, case.n, case.width) for _ in range(4))
-    scores = numpy.empty((case.n, case.n), numpy.float32)
-    hidden = None
-    if case.kind == "causal":
-        hidden = numpy.triu(numpy.full((case.n, case.n), -numpy.inf, numpy.float32), 1)
-    scale = numpy.float32(case.width ** -0.5)
-
-    def run():
-        for head in range(HEADS):
-            numpy.matmul(q[head] * scale, k[head].T, out=scores)
-            if hidden is not None:
-                numpy.add(scores, hidden, out=scores)
-            numpy.subtract(scores, scores.max(1, keepdims=True), out=scores)
-            numpy.exp(scores, out=scores)
-            sums = scores.sum(1, keepdims=True)
-            numpy.matmul(scores, v[head], out=y[head])
-            numpy.divide(y[head], sums, out=y[head])
-    return run
+def ggml_attention(case):
+    return ggml.attention(uniform(HEADS, case.queries, case.width),
+                          *(uniform(case.kv_heads, case.n, case.width) for _ in range(2)),
+                          case.kind == "causal", THREADS)
 
 
 def torch_attention(case):
@@ -202,52 +183,41 @@ def torch_attention(case):
     return run
 
 
-# name, module that it needs, how to make its run for a case; None where it has no such case
-PEERS = (
-    ("onnxruntime MultiHeadAttention", "onnxruntime", onnx_multi_head),
-    ("onnxruntime Attention-23", "onnxruntime", onnx_attention),
-    ("onnxruntime GroupQueryAttention", "onnxruntime", onnx_group_query),
-    ("numpy products", "numpy", numpy_products),
-    ("torch scaled_dot_product_attention", "torch", torch_attention),
-)
-
-
 def installed(module):
     return importlib.util.find_spec(module) is not None
 
 
-def numpy_blas():
-    """"OpenBLAS for Zen" of the library inside numpy's package, or a shrug."""
-    import numpy
-    for path in glob.glob(str(Path(numpy.__file__).parent.parent / "numpy.libs" / "*openblas*")):
-        for name in ("scipy_openblas_get_corename64_", "openblas_get_corename"):
-            function = getattr(ctypes.CDLL(path), name, None)
-            if function:
-                function.restype = ctypes.c_char_p
-                return f"its OpenBLAS for {function().decode()}"
-    return "a BLAS that does not say which"
+# name, whether it is there, how to make its run for a case; None where it has no such case
+PEERS = (
+    ("onnxruntime MultiHeadAttention", installed("onnxruntime"), onnx_multi_head),
+    ("onnxruntime Attention-23", installed("onnxruntime"), onnx_attention),
+    ("onnxruntime GroupQueryAttention", installed("onnxruntime"), onnx_group_query),
+    ("ggml flash_attn_ext", ggml.installed(), ggml_attention),
+    ("torch scaled_dot_product_attention", installed("torch"), torch_attention),
+)
 
 
 def say_who():
-    for module in ("onnxruntime", "numpy", "torch"):
-        if not installed(module):
+    for module in ("onnxruntime", "torch"):
+        if installed(module):
+            print(f"{module} {importlib.import_module(module).__version__}")
+        else:
             print(f"{module} is not installed here: not measured")
-            continue
-        version = importlib.import_module(module).__version__
-        print(f"{module} {version}" + (f", {numpy_blas()}" if module == "numpy" else ""))
-    print("ggml has no driver in this program: not measured")
+    if ggml.installed():
+        ggml.check(THREADS)
+        print(ggml.version())
+    else:
+        print("ggml is not installed here: not measured (make bench-peers installs it)")
 
 
 def measure(case, rounds, program):
-    ours = [Own(program, case, None)]
-    if ours[0].name.endswith("-avx512"):
-        ours.append(Own(program, case, ours[0].name.replace("-avx512", "-avx2")))
+    own = Own(program, case)
     theirs = []
-    for name, module, make in PEERS:
-        run = make(case) if installed(module) else None
+    for name, there, make in PEERS:
+        run = make(case) if there else None
         if run:
             theirs.append(Timed(name, run))
-    all_of_them = ours + theirs
+    all_of_them = [own, *theirs]
     seconds = {contestant.name: [] for contestant in all_of_them}
     calls = {}
     for contestant in all_of_them:
@@ -261,24 +231,24 @@ def measure(case, rounds, program):
                 contestant.seconds() for _ in range(calls[contestant.name])))
     for contestant in all_of_them:
         contestant.close()
-    for own in ours:
-        report(case, own.name, seconds, [peer.name for peer in theirs])
+    report(case, own.name, seconds, [peer.name for peer in theirs])
 
 
 def report(case, own, seconds, peers):
-    best = []
+    best = {}
     for peer in peers:
         ratios = [b / a for a, b in zip(seconds[own], seconds[peer])]
         ratio = statistics.median(ratios)
         print(f"{case.name}: {peer} {1e3 * statistics.median(seconds[peer]):.3f} ms, {own} "
               f"{1e3 * statistics.median(seconds[own]):.3f} ms: {ratio:.2f} times as long "
               f"({min(ratios):.2f} to {max(ratios):.2f}), {len(ratios)} rounds", flush=True)
-        if peer.startswith("onnxruntime"):
-            best.append((ratio, peer))
-    if best:
-        ratio, peer = min(best)
-        print(f"{case.name}: best of onnxruntime, {peer.split()[1]}, to {own}: {ratio:.2f} "
-              f"(goal {case.goal:g}{'' if ratio >= case.goal else ', MISSED'})", flush=True)
+        family, operator = peer.split()
+        if family in GOALS:
+            best[family] = min(best.get(family, (ratio, operator)), (ratio, operator))
+    for family, (ratio, operator) in best.items():
+        goal = case.goal(family)
+        print(f"{case.name}: best of {family}, {operator}, to {own}: {ratio:.2f} "
+              f"(goal {goal:g}{'' if ratio >= goal else ', MISSED'})", flush=True)
 
 
 def main():
