@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults in products with rows in place, in what the fused kernel packs, in keys that are cut into
-chunks, and in heads that tasks share; rows as in faults_arithmetic.py. Left out is what costs time and changes no answer: heights
-of strips, prefetches, who packs a block."""
+chunks, and in heads that tasks share; rows as in faults_arithmetic.py. Left out is what costs time
+and changes no answer: heights of strips, prefetches, who packs a block."""
 DECODE = "core/kernels/decode_set.h"
 FINISH = "core/kernels/finish.h"
 FUSED = "core/kernels/fused.c"
@@ -135,8 +135,9 @@ FAULTS = [
      "    *begin = attn_max_size(*begin, task->key);\n", "", "right for the first one"),
     ("chunks: a chunk's l is not rescaled", JOIN, "l += (double)weight[n] * parts[n].l[row];",
      "l += parts[n].l[row];", "right where the maxima are alike"),
-    ("chunks: a chunk's output is not rescaled", JOIN, "weight[n] * (REAL)(parts[n].unit[row] / unit)",
-     "(REAL)(parts[n].unit[row] / unit)", "right where the maxima are alike"),
+    ("chunks: a chunk's output is not rescaled", JOIN,
+     "weight[n] * (REAL)(parts[n].unit[row] / unit)", "(REAL)(parts[n].unit[row] / unit)",
+     "right where the maxima are alike"),
     ("chunks: the last one is not added", JOIN, """\
     for (size_t n = 0; n < count; n++)
         if (weight[n] != 0)""", """\
@@ -149,7 +150,8 @@ FAULTS = [
      "    run->plan->kernel->attend(&run->task, run->at.kernel, &part);\n", """\
     run->plan->kernel->attend(&run->task, run->at.kernel, &part);
     for (size_t r = 0; r < run->group * run->task.rows && run->chunks && run->call->sink; r++)
-        part.l[r] += exp(run->call->sink[run->task.hkv * run->group + r / run->task.rows] - part.m[r]);
+        part.l[r] +=
+            exp(run->call->sink[run->task.hkv * run->group + r / run->task.rows] - part.m[r]);
 """, "as if each were a call"),
     ("chunks: units are forgotten", JOIN, "(REAL)(parts[n].unit[row] / unit)", "1",
      "sums beyond a float are rare"),
