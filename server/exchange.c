@@ -50,6 +50,29 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     return true;
 }
 
+void exchange_release(struct exchange *exchange, size_t bytes) {
+    exchange->reserved -= bytes;
+    admission_release(exchange->service->admission, bytes);
+}
+
+bool exchange_enter_queue(struct exchange *exchange) {
+    const struct service *service = exchange->service;
+    const size_t limit = service->limits.queue_limit;
+    struct problem problem;
+    if (admission_enter_queue(service->admission)) {
+        atomic_store(&exchange->begin_before,
+                     clock_deadline(exchange->completed, service->limits.queue_timeout_ms));
+        return true;
+    }
+    problem_set(&problem, ATTN_OVERLOADED, NULL,
+                "As many calls wait as may (queue_limit = %zu); try again after the time that "
+                "Retry-After says.",
+                limit);
+    problem.limit = (double)limit;
+    exchange_refuse(exchange, &problem);
+    return false;
+}
+
 void exchange_sleep(struct exchange *exchange) {
     exchange->state = EXCHANGE_SLEEPING;
     atomic_store(&exchange->event, EXCHANGE_ASLEEP);
@@ -100,7 +123,7 @@ void exchange_woken(struct exchange *exchange) {
         set_event_problem(exchange, event);
     else if (was_complete)
         exchange->work->conclude(exchange->work, exchange);
-    if (was_complete)
+    if (was_complete && exchange->launch == NULL)
         exchange->state = EXCHANGE_READY;
 }
 
@@ -112,7 +135,7 @@ void exchange_complete(struct exchange *exchange) {
     }
     if (exchange->has_body)
         exchange->stage[STAGE_READ] = exchange->completed - exchange->began;
-    exchange->route->handle(exchange);
+    exchange_coding_body(exchange);
     if (exchange->launch == NULL)
         exchange->state = EXCHANGE_READY;
 }
@@ -193,7 +216,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
         .method = exchange->method,
         /* Nobody got an answer: the code that says the client closed the request. */
         .code = exchange->state == EXCHANGE_SENT ? exchange->answer.status : 499,
-        .body_bytes = exchange->body_length,
+        .body_bytes = exchange->received,
         .nanoseconds = now - exchange->began,
     };
     if (exchange->state == EXCHANGE_SENT && exchange->work != NULL)
@@ -210,7 +233,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
         .kernel = exchange->kernel,
         .status = request.code,
         .whole = whole && exchange->state == EXCHANGE_SENT,
-        .body_bytes = exchange->body_length,
+        .body_bytes = exchange->received,
         .answer_bytes = exchange->answer.length,
         .nanoseconds = request.nanoseconds,
     };

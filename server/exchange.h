@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "server/codecs/codec.h"
+#include "server/codings/coding.h"
 #include "server/problem.h"
 #include "server/request_id.h"
 #include "server/routes.h"
@@ -51,6 +52,8 @@ enum exchange_event {
 struct exchange_answer {
     int status;
     const char *media_type; /* NULL: no body */
+    const char *coding;     /* what it is packed with; NULL: it is as it is */
+    bool varies;            /* with Accept-Encoding */
     const void *data;       /* borrowed from the exchange or static */
     size_t length;
     const char *allow; /* a header's value, or NULL */
@@ -66,7 +69,8 @@ struct arena {
 
 /* A handler's own memory, which is all that workers may touch while the exchange sleeps. */
 struct exchange_work {
-    /* After the sleep, on the I/O thread: answers with what the workers left. */
+    /* After the sleep, on the I/O thread: answers with what the workers left, or sets the
+       exchange's launch to sleep again. */
     void (*conclude)(struct exchange_work *work, struct exchange *exchange);
     void (*free)(struct exchange_work *work);
 };
@@ -77,7 +81,8 @@ struct exchange {
     const struct route *route; /* NULL: none for this path and method */
     struct route_captures captures;
     enum http_method method;
-    const char *method_name, *path, *content_type, *content_encoding, *accept;
+    const char *method_name, *path, *content_type, *accept;
+    const char *content_encoding, *accept_encoding;
     struct codec_query_option *query; /* owned array of borrowed text */
     size_t query_count;
     char id[REQUEST_ID_SIZE], trace[TRACE_ID_SIZE], remote[64], allow[64];
@@ -87,9 +92,13 @@ struct exchange {
     bool lacks_length; /* its method takes a body, whose end is not stated: it is not read */
     uint64_t content_length;
     size_t body_limit;
-    unsigned body_weight; /* bytes of the budget per byte of body */
-    void *body;           /* owned, from the buffer pool */
+    unsigned body_weight;               /* bytes of the budget per byte of plain body */
+    const struct coding *coding;        /* what the body is packed with; NULL: it is plain */
+    const struct coding *answer_coding; /* what the answer is to be packed with, or NULL */
+    bool answer_varies;                 /* by Accept-Encoding */
+    void *body;                         /* owned, from the buffer pool */
     size_t body_length, body_capacity;
+    uint64_t received; /* of the body, as it came */
     uint64_t thrown_away;
     size_t reserved; /* of the budget; changed by whoever works on the exchange, one at a time */
     struct admission_waiter waiter;
@@ -129,7 +138,8 @@ bool exchange_take_body(struct exchange *exchange, const void *data, size_t coun
 void exchange_complete(struct exchange *exchange);
 /* The connection is suspended: starts the sleep and then what it waits for. */
 void exchange_sleep(struct exchange *exchange);
-/* After a sleep, on the I/O thread: leaves the state RECEIVING, REFUSED or READY. */
+/* After a sleep, on the I/O thread: leaves the state RECEIVING, REFUSED or READY, or `launch` set:
+   then it must sleep again. */
 void exchange_woken(struct exchange *exchange);
 /* Ends a sleep. True for the first caller, whose event it is; the others do nothing. */
 bool exchange_wake(struct exchange *exchange, enum exchange_event event);
@@ -147,6 +157,11 @@ void exchange_answer_text(struct exchange *exchange, const char *media_type);
 
 /* Reserves more of the budget at once; false when there is no room. */
 bool exchange_reserve(struct exchange *exchange, size_t bytes);
+/* Gives back what exchange_reserve gave. */
+void exchange_release(struct exchange *exchange, size_t bytes);
+/* Takes a place among the calls that wait for a worker, and says until when it may begin; false
+   when there is none: then the exchange has its answer. */
+bool exchange_enter_queue(struct exchange *exchange);
 /* The Server-Timing header's value; returns text. */
 const char *exchange_timing(const struct exchange *exchange, char *text, size_t size);
 

@@ -50,11 +50,12 @@ static bool refuse_length(struct exchange *exchange, uint64_t length) {
     return true;
 }
 
-/* What the body costs of the budget: its bytes, and what decoding makes of them. At most the whole
-   budget, for a body within its limit must be possible on an idle daemon. */
-static size_t body_cost(const struct exchange *exchange, size_t bytes) {
+/* Its bytes, and what decoding makes of them; of a packed body that is charged when it has been
+   unpacked. At most the whole budget, for a body within its limit must be possible on an idle
+   daemon. */
+size_t exchange_body_cost(const struct exchange *exchange, size_t bytes) {
     size_t cost;
-    if (!attn_mul_size(bytes, exchange->body_weight, &cost))
+    if (!attn_mul_size(bytes, exchange->coding == NULL ? exchange->body_weight : 1, &cost))
         cost = SIZE_MAX;
     return attn_min_size(cost, admission_budget(exchange->service->admission));
 }
@@ -111,7 +112,7 @@ void exchange_body_woken(struct exchange *exchange, bool was_granted) {
 static void admit(struct exchange *exchange) {
     struct service *service = exchange->service;
     const size_t bytes = exchange->has_length ? (size_t)exchange->content_length : CHUNKED_FIRST;
-    const size_t cost = body_cost(exchange, bytes);
+    const size_t cost = exchange_body_cost(exchange, bytes);
     if (admission_reserve(service->admission, cost, true) == ADMISSION_GRANTED) {
         exchange->reserved = cost;
         take_buffer(exchange);
@@ -147,7 +148,7 @@ void exchange_head(struct exchange *exchange) {
                       "The service is shutting down; try again elsewhere.");
         return;
     }
-    if (!exchange->route->check(exchange, &problem)) {
+    if (!exchange->route->check(exchange, &problem) || !exchange_coding_head(exchange, &problem)) {
         exchange_refuse(exchange, &problem);
         return;
     }
@@ -161,8 +162,8 @@ static bool grow(struct exchange *exchange, size_t needed) {
         return true;
     const size_t capacity =
         attn_min_size(attn_max_size(needed, exchange->body_capacity * 2), exchange->body_limit);
-    const size_t more =
-        body_cost(exchange, capacity) - body_cost(exchange, exchange->body_capacity);
+    const size_t more = exchange_body_cost(exchange, capacity) -
+                        exchange_body_cost(exchange, exchange->body_capacity);
     if (!exchange_reserve(exchange, more)) {
         exchange_fail(exchange, ATTN_OVERLOADED,
                       "There is no room for the rest of the body now; try again after the time "
@@ -187,6 +188,7 @@ bool exchange_take_body(struct exchange *exchange, const void *data, size_t coun
         grow(exchange, length)) {
         memcpy((char *)exchange->body + exchange->body_length, data, count);
         exchange->body_length = length;
+        exchange->received = length;
         return true;
     }
     exchange->thrown_away += count;

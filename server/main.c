@@ -84,6 +84,7 @@ static void take_limits(struct service *service, const struct attn_config *confi
     service->limits = (struct service_limits){
         .body_bytes = config->max_body,
         .json_body_bytes = config->json_max_body,
+        .body_ratio = config->max_compression_ratio,
         .call = {.result_bytes = config->max_result, .flops = (double)config->max_flops},
         .inline_seconds = 1e-6 * (double)config->inline_microseconds,
         .queue_timeout_ms = config->queue_timeout_ms,

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/header_list.h"
 #include "server/metrics_internal.h"
 #include "server/service.h"
 
@@ -248,27 +250,14 @@ void metrics_write(const struct service *service, bool openmetrics, struct text 
         text_format(out, "# EOF\n");
 }
 
-/* The quality of a media range's parameters, 1 without a q. */
-static double quality(const char *parameters, size_t length) {
-    for (size_t i = 0; i + 2 < length; i++) {
-        double q;
-        if ((parameters[i] == ';' || parameters[i] == ' ') && parameters[i + 1] == 'q' &&
-            parameters[i + 2] == '=')
-            return sscanf(parameters + i + 3, "%lf", &q) == 1 ? q : 0;
-    }
-    return 1;
-}
-
 bool metrics_wants_openmetrics(const char *accept) {
+    struct header_item range;
     double open = 0, plain = 0;
-    for (const char *part = accept; part != NULL && *part != '\0';) {
-        part += strspn(part, ", \t");
-        const size_t length = strcspn(part, ",");
-        if (strncmp(part, "application/openmetrics-text", 28) == 0)
-            open = quality(part, length) > open ? quality(part, length) : open;
-        else if (strncmp(part, "text/", 5) == 0)
-            plain = quality(part, length) > plain ? quality(part, length) : plain;
-        part += length;
+    while (header_list_next(&accept, &range)) {
+        if (header_item_is(&range, "application/openmetrics-text"))
+            open = range.quality > open ? range.quality : open;
+        else if (range.length >= 5 && strncasecmp(range.text, "text/", 5) == 0)
+            plain = range.quality > plain ? range.quality : plain;
     }
     return open > 0 && open >= plain;
 }

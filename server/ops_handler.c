@@ -70,6 +70,12 @@ static void describe_codecs(struct text *out) {
     }
 }
 
+static void describe_codings(struct text *out) {
+    const struct coding *coding;
+    for (size_t i = 0; (coding = coding_at(i)) != NULL; i++)
+        text_format(out, "%s\"%s\"", i == 0 ? "" : ",", coding->name);
+}
+
 static void describe_cpu(const struct machine *machine, struct text *out) {
     text_format(out, "{\"model\":");
     text_json(out, machine->model);
@@ -87,14 +93,16 @@ void ops_describe(struct exchange *exchange) {
     describe_kernels(out);
     text_format(out, "],\"encodings\":[");
     describe_codecs(out);
+    text_format(out, "],\"content_codings\":[");
+    describe_codings(out);
     text_format(out, "],\"cpu\":");
     describe_cpu(&service->machine, out);
     text_format(out, ",\"threads\":%zu,\"io_threads\":%zu", service->workers, service->io_threads);
     text_format(out,
                 ",\"limits\":{\"max_body_bytes\":%zu,\"json_max_body_bytes\":%zu,"
-                "\"max_result_bytes\":%zu,\"max_flops\":%.17g,\"memory_budget_bytes\":%zu,"
+                "\"max_compression_ratio\":%zu,\"max_result_bytes\":%zu,\"max_flops\":%.17g,\"memory_budget_bytes\":%zu,"
                 "\"queue_limit\":%zu,\"queue_timeout_ms\":%llu,\"request_timeout_ms\":%llu}}\n",
-                limits->body_bytes, limits->json_body_bytes, limits->call.result_bytes,
+                limits->body_bytes, limits->json_body_bytes, limits->body_ratio, limits->call.result_bytes,
                 limits->call.flops, admission_budget(service->admission), limits->queue_limit,
                 (unsigned long long)limits->queue_timeout_ms,
                 (unsigned long long)limits->request_timeout_ms);

@@ -22,6 +22,7 @@ enum service_phase { SERVICE_STARTING, SERVICE_READY, SERVICE_LEAVING, SERVICE_D
 
 struct service_limits {
     size_t body_bytes, json_body_bytes;
+    size_t body_ratio;       /* of an unpacked body to the packed one */
     struct attn_limits call; /* result bytes and flops */
     double inline_seconds;
     uint64_t queue_timeout_ms, request_timeout_ms;

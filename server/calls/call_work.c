@@ -3,6 +3,7 @@
 #include "server/calls/call_work.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/checked.h"
 #include "server/buffer_pool.h"
@@ -49,8 +50,7 @@ void *call_work_create(struct exchange *exchange, const struct call_kind *kind, 
     work->base.free = work_free;
     work->kind = kind;
     work->exchange = exchange;
-    for (size_t i = 0; i < STAGE_COUNT; i++)
-        work->stage[i] = -1;
+    memcpy(work->stage, exchange->stage, sizeof work->stage); /* of unpacking its body */
     exchange->work = &work->base;
     return work;
 }
@@ -105,26 +105,22 @@ void call_work_report(const struct call_work *work, struct codec_report *report)
     report->compute_ms = stage_ms(work, STAGE_COMPUTE);
 }
 
+static void add_time(struct call_work *work, enum metrics_stage stage, int64_t nanoseconds) {
+    work->stage[stage] = (work->stage[stage] < 0 ? 0 : work->stage[stage]) + nanoseconds;
+}
+
 static void prepare(struct call_work *work) {
     const int64_t begin = clock_now();
     if (work->kind->prepare(work) == ATTN_OK)
         work->phase = CALL_PREPARED;
-    work->stage[STAGE_DECODE] = clock_now() - begin;
+    add_time(work, STAGE_DECODE, clock_now() - begin);
 }
 
 static void encode(struct call_work *work) {
     const int64_t begin = clock_now();
     if (work->kind->encode(work) == ATTN_OK)
         work->phase = CALL_ENCODED;
-    work->stage[STAGE_ENCODE] = clock_now() - begin;
-}
-
-/* Takes a place among the waiting calls; false when there is none. */
-static bool enter_queue(struct call_work *work) {
-    if (!admission_enter_queue(work->exchange->service->admission))
-        return false;
-    atomic_store(&work->queued, true);
-    return true;
+    add_time(work, STAGE_ENCODE, clock_now() - begin);
 }
 
 /* The call's turn has come, or it is over. */
@@ -138,8 +134,7 @@ static struct call_work *work_of(struct attn_job *job) {
 }
 
 static void add_wait(struct call_work *work, int64_t until) {
-    const int64_t before = work->stage[STAGE_QUEUE] < 0 ? 0 : work->stage[STAGE_QUEUE];
-    work->stage[STAGE_QUEUE] = before + (until - work->waits_since);
+    add_time(work, STAGE_QUEUE, until - work->waits_since);
 }
 
 static void prepare_step(struct attn_job *job, size_t index, void *workspace,
@@ -252,7 +247,7 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
     const int64_t begin = clock_now();
     for (size_t task = 0; task < work->tasks; task++)
         work->kind->compute(work, task, arena->memory, NULL);
-    work->stage[STAGE_QUEUE] = 0;
+    add_time(work, STAGE_QUEUE, 0);
     work->stage[STAGE_COMPUTE] = clock_now() - begin;
     work->phase = CALL_COMPUTED;
     encode(work);
@@ -261,19 +256,9 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
 
 /* The rest is the workers'. */
 static void hand_over(struct call_work *work, struct exchange *exchange) {
-    if (!enter_queue(work)) {
-        struct problem problem;
-        const size_t limit = exchange->service->limits.queue_limit;
-        problem_set(&problem, ATTN_OVERLOADED, NULL,
-                    "As many calls wait as may (queue_limit = %zu); try again after the time that "
-                    "Retry-After says.",
-                    limit);
-        problem.limit = (double)limit;
-        exchange_refuse(exchange, &problem);
+    if (!exchange_enter_queue(exchange))
         return;
-    }
-    const uint64_t patience = exchange->service->limits.queue_timeout_ms;
-    atomic_store(&exchange->begin_before, clock_deadline(exchange->completed, patience));
+    atomic_store(&work->queued, true);
     exchange->cancel = &work->job.cancelled;
     exchange->launch = launch;
 }

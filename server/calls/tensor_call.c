@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/checked.h"
 #include "server/clock.h"
@@ -61,20 +60,6 @@ static int64_t first_deadline(const struct exchange *exchange) {
     return deadline;
 }
 
-/* Whether a list of content codings, which know no case, leaves the body as it is. */
-static bool is_plain(const char *codings) {
-    static const char identity[] = "identity", between[] = ", \t";
-    for (const char *at = codings == NULL ? "" : codings;;) {
-        at += strspn(at, between);
-        if (*at == '\0')
-            return true;
-        const size_t length = strcspn(at, between);
-        if (length != sizeof identity - 1 || strncasecmp(at, identity, length) != 0)
-            return false;
-        at += length;
-    }
-}
-
 bool tensor_call_check(struct exchange *exchange, const struct codec *only,
                        struct problem *problem) {
     const struct service_limits *limits = &exchange->service->limits;
@@ -83,12 +68,6 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only,
     const struct codec *codec = codec_for_request(exchange->content_type, NULL, 0, &undecided);
     if (!undecided && (codec == NULL || (only != NULL && codec != only))) {
         refuse_type(only, problem, exchange->content_type);
-        return false;
-    }
-    if (!is_plain(exchange->content_encoding)) {
-        problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
-                    "The Content-Encoding \"%.40s\" is not supported; send the body as it is.",
-                    exchange->content_encoding);
         return false;
     }
     if (choose_answer(exchange->accept, codec == NULL ? json : codec, only) == NULL) {

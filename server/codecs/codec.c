@@ -2,8 +2,6 @@
 /* The codec table, and which row a request's and an answer's media type choose. */
 #include "server/codecs/codec.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -11,6 +9,7 @@
 #include "server/codecs/codec_json.h"
 #include "server/codecs/codec_request.h"
 #include "server/codecs/codec_safetensors.h"
+#include "server/header_list.h"
 #include "server/storage.h"
 
 enum { CODEC_COUNT = 2 };
@@ -54,31 +53,11 @@ void codec_answer_close(struct codec_answer *answer) {
     *answer = (struct codec_answer){.media_type = NULL};
 }
 
-/* A media range of a header: text[0 .. length) without parameters and blanks around it. */
-struct range {
-    const char *text;
-    size_t length;
-};
-
-static struct range trim(const char *text, size_t length) {
-    while (length > 0 && (*text == ' ' || *text == '\t')) {
-        text++;
-        length--;
-    }
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-        length--;
-    return (struct range){text, length};
-}
-
-static bool is_type(struct range range, const char *type) {
-    return strlen(type) == range.length && strncasecmp(range.text, type, range.length) == 0;
-}
-
-static bool is_unspecific(struct range range) {
+static bool is_unspecific(const struct header_item *type) {
     for (size_t i = 0; i < sizeof UNSPECIFIC / sizeof *UNSPECIFIC; i++)
-        if (is_type(range, UNSPECIFIC[i]))
+        if (header_item_is(type, UNSPECIFIC[i]))
             return true;
-    return range.length == 0;
+    return false;
 }
 
 static bool begins_with(const void *body, size_t length, const char *magic, size_t size) {
@@ -101,72 +80,57 @@ static const struct codec *recognise(const void *body, size_t length) {
 
 const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
                                       bool *undecided) {
-    const char *const text = content_type == NULL ? "" : content_type;
-    const struct range range = trim(text, strcspn(text, ";"));
+    struct header_item type;
+    const bool has_type = header_list_next(&content_type, &type);
     const struct codec *codec;
     *undecided = false;
-    for (size_t i = 0; (codec = codec_at(i)) != NULL; i++)
-        if (codec->decodes && is_type(range, codec->media_type))
+    for (size_t i = 0; has_type && (codec = codec_at(i)) != NULL; i++)
+        if (codec->decodes && header_item_is(&type, codec->media_type))
             return codec;
-    if (!is_unspecific(range))
+    if (has_type && !is_unspecific(&type))
         return NULL;
     *undecided = body == NULL;
     return body == NULL ? NULL : recognise(body, length);
 }
 
 /* How closely a range of Accept fits a media type: 0 not at all, 3 exactly. */
-static int closeness(struct range range, const char *media_type) {
+static int closeness(const struct header_item *range, const char *media_type) {
     const size_t type = strcspn(media_type, "/") + 1;
-    if (is_type(range, media_type))
+    if (header_item_is(range, media_type))
         return 3;
-    if (range.length == type + 1 && range.text[type] == '*' &&
-        strncasecmp(range.text, media_type, type) == 0)
+    if (range->length == type + 1 && range->text[type] == '*' &&
+        strncasecmp(range->text, media_type, type) == 0)
         return 2;
-    return is_type(range, "*/*") ? 1 : 0;
-}
-
-/* The q-value among a range's parameters, 0 to 1; 1 when there is none, 0 when it is no number. */
-static double quality(const char *parameters, size_t length) {
-    const char *const end = parameters + length;
-    while (parameters < end) {
-        const size_t size = strcspn(parameters, ";,");
-        const struct range parameter = trim(parameters, size);
-        if (parameter.length >= 2 && strncasecmp(parameter.text, "q=", 2) == 0) {
-            char digits[8] = {0};
-            memcpy(digits, parameter.text + 2,
-                   parameter.length - 2 < 7 ? parameter.length - 2 : (size_t)7);
-            const double value = isdigit((unsigned char)digits[0]) ? strtod(digits, NULL) : 0;
-            return value > 1 ? 1 : value;
-        }
-        parameters += size + 1;
-    }
-    return 1;
+    return header_item_is(range, "*/*") ? 1 : 0;
 }
 
 /* What Accept gives a media type: the q-value of the closest range; 0 when none fits. */
 static double acceptability(const char *accept, const char *media_type) {
+    struct header_item range;
     int closest = 0;
     double best = 0;
-    while (*accept != 0) {
-        const size_t length = strcspn(accept, ",");
-        const size_t type = strcspn(accept, ";,");
-        const int close = closeness(trim(accept, type), media_type);
+    while (header_list_next(&accept, &range)) {
+        const int close = closeness(&range, media_type);
         if (close > closest) {
             closest = close;
-            best = type < length ? quality(accept + type + 1, length - type - 1) : 1;
+            best = range.quality;
         }
-        accept += length + (accept[length] == ',');
     }
     return best;
 }
 
+/* Whether Accept (NULL: none) leaves the choice open. */
+static bool is_open(const char *accept) {
+    struct header_item range;
+    return !header_list_next(&accept, &range);
+}
+
 bool codec_is_acceptable(const char *accept, const struct codec *codec) {
-    return accept == NULL || trim(accept, strlen(accept)).length == 0 ||
-           acceptability(accept, codec->media_type) > 0;
+    return is_open(accept) || acceptability(accept, codec->media_type) > 0;
 }
 
 const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec) {
-    if (accept == NULL || trim(accept, strlen(accept)).length == 0)
+    if (is_open(accept))
         return request_codec;
     const struct codec *best = request_codec->encodes ? request_codec : NULL;
     double quality_of_best = best == NULL ? 0 : acceptability(accept, best->media_type);

@@ -12,7 +12,7 @@
 #include "server/http/http_internal.h"
 
 struct sight {
-    unsigned lengths, codings, hosts;
+    unsigned lengths, codings, hosts, packings;
     const char *length, *coding, *expect;
     const char *bad_name; /* a header name that is no token or pretends to be another */
 };
@@ -45,6 +45,8 @@ static enum MHD_Result see(void *context, enum MHD_ValueKind kind, const char *n
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
         sight->codings++;
         sight->coding = value;
+    } else if (strcasecmp(name, "content-encoding") == 0) {
+        sight->packings++;
     } else if (strcasecmp(name, "host") == 0) {
         sight->hosts++;
     } else if (strcasecmp(name, "expect") == 0) {
@@ -80,6 +82,11 @@ static bool guard_headers(const struct sight *sight, bool is_1_1, struct problem
                                 "may be given once; send one of them.");
     if (sight->codings == 1 && !is_1_1)
         return framing(problem, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length.");
+    if (sight->packings > 1) {
+        problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
+                    "There is more than one Content-Encoding header; send one, of one coding.");
+        return false;
+    }
     if (sight->codings == 1 && strcasecmp(sight->coding, "chunked") != 0) {
         problem_set(problem, PROBLEM_TRANSFER_CODING, NULL,
                     "The one Transfer-Encoding there is here is chunked.");

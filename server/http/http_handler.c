@@ -117,6 +117,7 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     exchange->content_type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
     exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
     exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
+    exchange->accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
     if (peer != NULL)
         memcpy(peer->id, exchange->id, sizeof peer->id);
@@ -203,6 +204,8 @@ static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *c
     http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
     set_timeout(thread, connection, false);
     exchange_woken(exchange);
+    if (exchange->launch != NULL)
+        return sleep_now(thread, connection, exchange);
     if (exchange->state == EXCHANGE_READY)
         return send_answer(thread, connection, exchange);
     set_deadline(connection, thread->server->options.body_timeout_ms);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements and q-values of list headers; see header_list.h. It refuses nothing. */
+#include "server/header_list.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void trim(const char **text, size_t *length) {
+    while (*length > 0 && (**text == ' ' || **text == '\t')) {
+        (*text)++;
+        (*length)--;
+    }
+    while (*length > 0 && ((*text)[*length - 1] == ' ' || (*text)[*length - 1] == '\t'))
+        (*length)--;
+}
+
+static double read_quality(const char *digits, size_t length) {
+    char text[8] = {0};
+    memcpy(text, digits, length < sizeof text - 1 ? length : sizeof text - 1);
+    const double value = isdigit((unsigned char)text[0]) ? strtod(text, NULL) : 0;
+    return value > 1 ? 1 : value;
+}
+
+/* The q among the parameters in text[0 .. length), each behind a semicolon. */
+static double quality(const char *text, size_t length) {
+    const char *const end = text + length;
+    while (text < end) {
+        const char *parameter = text + 1;
+        size_t size = strcspn(parameter, ";,");
+        text = parameter + size;
+        trim(&parameter, &size);
+        if (size >= 2 && strncasecmp(parameter, "q=", 2) == 0)
+            return read_quality(parameter + 2, size - 2);
+    }
+    return 1;
+}
+
+bool header_list_next(const char **at, struct header_item *item) {
+    while (*at != NULL && **at != '\0') {
+        const char *const element = *at;
+        const size_t whole = strcspn(element, ",");
+        *at = element + whole + (element[whole] == ',');
+        item->text = element;
+        item->length = strcspn(element, ";,");
+        item->quality = quality(element + item->length, whole - item->length);
+        trim(&item->text, &item->length);
+        if (item->length > 0)
+            return true;
+    }
+    return false;
+}
+
+bool header_item_is(const struct header_item *item, const char *word) {
+    return strlen(word) == item->length && strncasecmp(item->text, word, item->length) == 0;
+}
