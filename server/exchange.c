@@ -146,6 +146,8 @@ void exchange_answer(struct exchange *exchange, int status, const char *media_ty
     exchange->answer.media_type = media_type;
     exchange->answer.data = data;
     exchange->answer.length = length;
+    exchange->answer.coding = NULL;
+    exchange->answer.varies = false;
 }
 
 void exchange_answer_text(struct exchange *exchange, const char *media_type) {

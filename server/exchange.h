@@ -154,6 +154,8 @@ void exchange_answer(struct exchange *exchange, int status, const char *media_ty
                      const void *data, size_t length);
 /* Answers 200 with exchange->text. */
 void exchange_answer_text(struct exchange *exchange, const char *media_type);
+/* The same in gzip where Accept-Encoding allows it: for text that only programs read. */
+void exchange_answer_packed_text(struct exchange *exchange, const char *media_type);
 
 /* Reserves more of the budget at once; false when there is no room. */
 bool exchange_reserve(struct exchange *exchange, size_t bytes);

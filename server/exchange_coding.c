@@ -149,6 +149,7 @@ static enum attn_status adopt(struct exchange *exchange, struct unpacker *unpack
     const size_t budget = admission_budget(exchange->service->admission);
     buffer_give(exchange->body, exchange->body_capacity);
     exchange_release(exchange, exchange_body_cost(exchange, exchange->body_capacity));
+    metrics_count_packed(exchange->service->metrics, coding_index(exchange->coding), METRICS_IN);
     exchange->coding = NULL;
     exchange->body = unpacker_take(unpacker, &exchange->body_length, &exchange->body_capacity);
     const size_t cost = exchange_body_cost(exchange, exchange->body_length);
@@ -300,4 +301,28 @@ void exchange_coding_body(struct exchange *exchange) {
             "The body is compressed with %s, and no header says so. Send Content-Encoding: "
             "%s with it.",
             coding->name, coding->name);
+}
+
+/* ---- the answer ---- */
+
+void exchange_answer_packed_text(struct exchange *exchange, const char *media_type) {
+    static const char name[] = "gzip";
+    const struct coding *gzip = coding_find(name, sizeof name - 1);
+    struct text *text = &exchange->text;
+    const bool wanted =
+        !text->failed && text->length > 0 && coding_is_accepted(exchange->accept_encoding, gzip);
+    char *packed = wanted ? malloc(text->length) : NULL;
+    const size_t length =
+        packed == NULL ? 0
+                       : coding_pack(gzip, text->data, text->length, packed, text->length, NULL);
+    if (length > 0) {
+        const size_t capacity = text->length;
+        text_close(text);
+        *text = (struct text){.data = packed, .length = length, .capacity = capacity};
+    } else {
+        free(packed);
+    }
+    exchange_answer_text(exchange, media_type);
+    exchange->answer.coding = length > 0 ? gzip->name : NULL;
+    exchange->answer.varies = exchange->answer.problem == 0;
 }

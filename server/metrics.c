@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/attention.h"
+#include "server/codings/coding.h"
 #include "server/metrics_internal.h"
 
 const double metrics_bounds[BUCKET_COUNT] = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
@@ -36,6 +37,7 @@ static double now_seconds(void) {
 
 struct metrics *metrics_create(void) {
     assert(route_count() < ROUTE_ROOM);
+    assert(coding_at(CODING_ROOM) == NULL);
     struct metrics *metrics = calloc(1, sizeof *metrics);
     if (metrics != NULL)
         metrics->started_at = now_seconds();
@@ -101,6 +103,11 @@ void metrics_count_call(struct metrics *metrics, const struct metrics_call *call
     for (size_t i = 0; i < KERNEL_ROOM && (kernel = attn_kernel_at(i)) != NULL; i++)
         if (strcmp(kernel->name, call->kernel) == 0)
             add(&metrics->kernels[i], 1);
+}
+
+void metrics_count_packed(struct metrics *metrics, size_t coding,
+                          enum metrics_direction direction) {
+    add(&metrics->packed[coding][direction], 1);
 }
 
 void metrics_count_rejection(struct metrics *metrics, int code) {

@@ -42,6 +42,8 @@ struct metrics_call {
     double flops, scores_computed, scores_skipped;
 };
 
+enum metrics_direction { METRICS_IN, METRICS_OUT, METRICS_DIRECTIONS };
+
 /* NULL when there is no memory. */
 struct metrics *metrics_create(void);
 void metrics_free(struct metrics *metrics);
@@ -53,6 +55,8 @@ void metrics_begin_request(struct metrics *metrics);
 /* Counts a request and, last, takes it out of those in flight. */
 void metrics_end_request(struct metrics *metrics, const struct metrics_request *request);
 void metrics_count_call(struct metrics *metrics, const struct metrics_call *call);
+/* A body that was compressed; `coding` is coding_index(). */
+void metrics_count_packed(struct metrics *metrics, size_t coding, enum metrics_direction direction);
 /* `code` is a problem's (problem.h). */
 void metrics_count_rejection(struct metrics *metrics, int code);
 void metrics_connection(struct metrics *metrics, int change);

@@ -9,7 +9,14 @@
 #include "server/problem.h"
 #include "server/routes.h"
 
-enum { BUCKET_COUNT = 19, SIZE_COUNT = 4, CLASS_COUNT = 3, KERNEL_ROOM = 16, ROUTE_ROOM = 64 };
+enum {
+    BUCKET_COUNT = 19,
+    SIZE_COUNT = 4,
+    CLASS_COUNT = 3,
+    KERNEL_ROOM = 16,
+    CODING_ROOM = 8,
+    ROUTE_ROOM = 64
+};
 
 /* Upper bounds in seconds, 1-2-5 steps from 100 us, and 60 s. */
 extern const double metrics_bounds[BUCKET_COUNT];
@@ -48,6 +55,7 @@ struct metrics {
     atomic_int_least64_t in_flight, connections;
     metrics_counter flops, scores_computed, scores_skipped;
     metrics_counter kernels[KERNEL_ROOM];
+    metrics_counter packed[CODING_ROOM][METRICS_DIRECTIONS];
     metrics_counter rejections[PROBLEM_COUNT];
     double started_at; /* seconds since 1970 */
 };

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/codings/coding.h"
 #include "server/header_list.h"
 #include "server/metrics_internal.h"
 #include "server/service.h"
@@ -142,6 +143,18 @@ static void write_kernel_calls(const struct writer *w) {
         snprintf(labels, sizeof labels, "kernel=\"%s\"", kernel->name);
         sample(w, "", labels, (double)metrics_read(&w->metrics->kernels[i]));
     }
+}
+
+static void write_packed_bodies(const struct writer *w) {
+    static const char *const directions[METRICS_DIRECTIONS] = {"in", "out"};
+    char labels[96];
+    const struct coding *coding;
+    for (size_t i = 0; i < CODING_ROOM && (coding = coding_at(i)) != NULL; i++)
+        for (size_t d = 0; d < METRICS_DIRECTIONS; d++) {
+            snprintf(labels, sizeof labels, "coding=\"%s\",direction=\"%s\"", coding->name,
+                     directions[d]);
+            sample(w, "", labels, (double)metrics_read(&w->metrics->packed[i][d]));
+        }
 }
 
 static void write_rejections(const struct writer *w) {

@@ -33,9 +33,9 @@ void ops_ready(struct exchange *exchange) {
 void ops_metrics(struct exchange *exchange) {
     const bool open = metrics_wants_openmetrics(exchange->accept);
     metrics_write(exchange->service, open, &exchange->text);
-    exchange_answer_text(exchange,
-                         open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                              : "text/plain; version=0.0.4; charset=utf-8");
+    exchange_answer_packed_text(exchange,
+                                open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                     : "text/plain; version=0.0.4; charset=utf-8");
 }
 
 void ops_contract(struct exchange *exchange) {
@@ -100,11 +100,12 @@ void ops_describe(struct exchange *exchange) {
     text_format(out, ",\"threads\":%zu,\"io_threads\":%zu", service->workers, service->io_threads);
     text_format(out,
                 ",\"limits\":{\"max_body_bytes\":%zu,\"json_max_body_bytes\":%zu,"
-                "\"max_compression_ratio\":%zu,\"max_result_bytes\":%zu,\"max_flops\":%.17g,\"memory_budget_bytes\":%zu,"
+                "\"max_compression_ratio\":%zu,\"max_result_bytes\":%zu,\"max_flops\":%.17g,"
+                "\"memory_budget_bytes\":%zu,"
                 "\"queue_limit\":%zu,\"queue_timeout_ms\":%llu,\"request_timeout_ms\":%llu}}\n",
-                limits->body_bytes, limits->json_body_bytes, limits->body_ratio, limits->call.result_bytes,
-                limits->call.flops, admission_budget(service->admission), limits->queue_limit,
-                (unsigned long long)limits->queue_timeout_ms,
+                limits->body_bytes, limits->json_body_bytes, limits->body_ratio,
+                limits->call.result_bytes, limits->call.flops, admission_budget(service->admission),
+                limits->queue_limit, (unsigned long long)limits->queue_timeout_ms,
                 (unsigned long long)limits->request_timeout_ms);
     exchange_answer_text(exchange, "application/json");
 }

@@ -15,6 +15,8 @@
  * reads or prints in less than a millisecond. 64 x 64 numbers in JSON are small, three times in a
  * body too. */
 #define SMALL_BYTES ((size_t)256 << 10)
+/* Larger answers that are packed besides are the workers' too. */
+#define SMALL_PACKED_BYTES ((size_t)32 << 10)
 
 static void conclude(struct exchange_work *base, struct exchange *exchange) {
     const struct call_work *work = (struct call_work *)base;
@@ -30,6 +32,11 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
         work->kind->count(work, exchange);
     exchange_answer(exchange, 200, work->answer.media_type,
                     (const char *)work->answer.buffer + work->answer.offset, work->answer.length);
+    exchange->answer.varies = exchange->answer_varies;
+    if (work->packed == NULL)
+        return;
+    exchange->answer.coding = work->packed->name;
+    metrics_count_packed(exchange->service->metrics, coding_index(work->packed), METRICS_OUT);
 }
 
 static void work_free(struct exchange_work *base) {
@@ -59,13 +66,22 @@ size_t call_work_hands(const struct call_work *work) {
     return attn_min_size(work->exchange->service->workers, work->tasks);
 }
 
+/* What packing an answer takes beside it: at most its own length, for else it stays as it is. */
+static bool packing_bytes(const struct call_work *work, size_t answer_bytes, size_t *bytes) {
+    const struct coding *coding = work->exchange->answer_coding;
+    *bytes = 0;
+    return coding == NULL || attn_add_size(answer_bytes, coding->encoder_bytes, bytes);
+}
+
 enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes) {
     const struct service *service = work->exchange->service;
     const size_t budget = admission_budget(service->admission);
-    size_t workspaces, bytes;
+    size_t workspaces, packing, bytes;
     if (!attn_mul_size(work->workspace_bytes, call_work_hands(work), &workspaces) ||
         !attn_add_size(workspaces, work->shared_bytes, &workspaces) ||
-        !attn_add_size(answer_bytes, workspaces, &bytes) || bytes > budget)
+        !packing_bytes(work, answer_bytes, &packing) ||
+        !attn_add_size(answer_bytes, packing, &bytes) ||
+        !attn_add_size(bytes, workspaces, &bytes) || bytes > budget)
         return attn_fail_limit(&work->error, ATTN_RESULT_TOO_LARGE, "", (double)budget,
                                "The answer and its computation need more than the %zu bytes that "
                                "this service has for all calls. %s",
@@ -116,10 +132,35 @@ static void prepare(struct call_work *work) {
     add_time(work, STAGE_DECODE, clock_now() - begin);
 }
 
-static void encode(struct call_work *work) {
+/* Puts the packed answer in the place of the plain one, where it is smaller. */
+static void pack(struct call_work *work, const struct attn_checkpoint *checkpoint) {
+    const struct coding *coding = work->exchange->answer_coding;
+    struct codec_answer *answer = &work->answer;
+    const size_t room = answer->length;
+    void *packed = room == 0 ? NULL : buffer_take(room);
+    const size_t length = packed == NULL
+                              ? 0
+                              : coding_pack(coding, (const char *)answer->buffer + answer->offset,
+                                            room, packed, room - 1, checkpoint);
+    if (length == 0) {
+        buffer_give(packed, room);
+        return;
+    }
+    buffer_give(answer->buffer, answer->capacity);
+    answer->buffer = packed;
+    answer->capacity = room;
+    answer->offset = 0;
+    answer->length = length;
+    work->packed = coding;
+}
+
+static void encode(struct call_work *work, const struct attn_checkpoint *checkpoint) {
     const int64_t begin = clock_now();
-    if (work->kind->encode(work) == ATTN_OK)
+    if (work->kind->encode(work) == ATTN_OK) {
+        if (work->exchange->answer_coding != NULL)
+            pack(work, checkpoint);
         work->phase = CALL_ENCODED;
+    }
     add_time(work, STAGE_ENCODE, clock_now() - begin);
 }
 
@@ -164,8 +205,7 @@ static void encode_step(struct attn_job *job, size_t index, void *workspace,
                         const struct attn_checkpoint *checkpoint) {
     (void)index;
     (void)workspace;
-    (void)checkpoint;
-    encode(work_of(job));
+    encode(work_of(job), checkpoint);
 }
 
 static void phase_prepare(struct call_work *work) {
@@ -250,7 +290,7 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
     add_time(work, STAGE_QUEUE, 0);
     work->stage[STAGE_COMPUTE] = clock_now() - begin;
     work->phase = CALL_COMPUTED;
-    encode(work);
+    encode(work, NULL);
     return true;
 }
 
@@ -264,9 +304,10 @@ static void hand_over(struct call_work *work, struct exchange *exchange) {
 }
 
 static bool is_small(const struct call_work *work, const struct service *service) {
+    const size_t small = work->exchange->answer_coding == NULL ? SMALL_BYTES : SMALL_PACKED_BYTES;
     return service_seconds(service, work->flops) * (double)service->workers <=
                service->limits.inline_seconds &&
-           work->answer.capacity <= SMALL_BYTES;
+           work->answer.capacity <= small;
 }
 
 void call_work_begin(struct call_work *work) {

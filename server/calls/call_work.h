@@ -43,8 +43,9 @@ struct call_work {
     void *shared;                  /* ... had from call_work_reserve on, aligned to 64 */
     double flops;                  /* of all tasks: only ordering depends on it */
     struct codec_answer answer;
-    struct attn_error error; /* status OK: none */
-    atomic_bool queued;      /* counted among those that wait */
+    const struct coding *packed; /* what the answer has been packed with, or NULL */
+    struct attn_error error;     /* status OK: none */
+    atomic_bool queued;          /* counted among those that wait */
     atomic_int_least64_t compute_began;
     int64_t waits_since;
     int64_t stage[STAGE_COUNT]; /* nanoseconds; -1: not had */
@@ -60,8 +61,8 @@ void call_work_begin(struct call_work *work);
 size_t call_work_hands(const struct call_work *work);
 /* For prepare: takes over the call's own deadline, 0 for none, and refuses one that has passed. */
 enum attn_status call_work_take_deadline(struct call_work *work, int64_t timeout_ms);
-/* For prepare: memory for an answer, the workers' workspaces and what they share, at once or not at
-   all. */
+/* For prepare: memory for an answer, also a packed one, the workers' workspaces and what they
+   share, at once or not at all. */
 enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes);
 /* For encode: fills in the id and what the stages took until now. */
 void call_work_report(const struct call_work *work, struct codec_report *report);

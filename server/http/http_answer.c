@@ -19,6 +19,8 @@ static void add_headers(struct MHD_Response *response, const struct exchange *ex
     const struct exchange_answer *answer = &exchange->answer;
     char timing[256];
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
+    add_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, answer->coding);
+    add_header(response, MHD_HTTP_HEADER_VARY, answer->varies ? "Accept-Encoding" : NULL);
     add_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after ? "1" : NULL);
     add_header(response, "X-Request-Id", exchange->id);

@@ -102,6 +102,7 @@ const struct options_hint ATTENTION_HINTS[] = {
     {"return_weights", "Say \"weights\": true"},
     {"average_attn_weights",
      "The map comes back per head; \"weights\": {\"heads\": \"mean\"} is their average"},
+    {"compress", "It stands in the query string: ?compress=gzip"},
     {"return_lse", "Say \"return\": [\"output\", \"lse\"]"},
     {"return_softmax_lse", "Say \"return\": [\"output\", \"lse\"]"},
     {"return_residual", "Say \"return\": [\"output\", \"lse\"]"},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/codings/coding.h"
 #include "server/routes.h"
 #include "server/service.h"
 #include "tests/support/test_main.h"
@@ -105,12 +106,15 @@ START_TEST(calls_and_rejections) {
     const struct metrics_call call = {"reference", 1000, 30, 70};
     metrics_count_call(service.metrics, &call);
     metrics_count_rejection(service.metrics, ATTN_BAD_MASK);
+    metrics_count_packed(service.metrics, coding_index(coding_find("zstd", 4)), METRICS_OUT);
     write_all(false);
     ck_assert(has_line("attention_compute_flops_total 1000"));
     ck_assert(has_line("attention_score_elements_computed_total 30"));
     ck_assert(has_line("attention_score_elements_skipped_total 70"));
     ck_assert(has_line("attention_kernel_calls_total{kernel=\"reference\"} 1"));
     ck_assert(has_line("attention_rejections_total{reason=\"bad-mask\"} 1"));
+    ck_assert(has_line("attention_compressed_bodies_total{coding=\"zstd\",direction=\"out\"} 1"));
+    ck_assert(has_line("attention_compressed_bodies_total{coding=\"zstd\",direction=\"in\"} 0"));
 }
 END_TEST
 
