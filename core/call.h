@@ -94,4 +94,11 @@ enum attn_status attn_call_init(struct attn_call *call, struct attn_request *req
                                 struct attn_error *error);
 void attn_call_close(struct attn_call *call);
 
+/*
+ * Where the map's region has more than `most` rows, or keys, pools it by their largest: as many
+ * rows, or keys, go into one bin as it takes. Keeps a pool that was asked for. Errors: BAD_VALUE
+ * for a region that is too large to be pooled.
+ */
+enum attn_status attn_call_fit_map(struct attn_call *call, size_t most, struct attn_error *error);
+
 #endif

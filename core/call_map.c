@@ -122,6 +122,28 @@ static enum attn_status resolve_top_k(struct attn_call *call, const struct attn_
     return ATTN_OK;
 }
 
+/* Bins that `size` is put in so that there are at most `most`: all of one size, as far as it goes.
+ */
+static size_t fitting_bins(size_t size, size_t most) {
+    const size_t each = size / most + (size % most != 0);
+    return size <= most ? size : size / each + (size % each != 0);
+}
+
+enum attn_status attn_call_fit_map(struct attn_call *call, size_t most, struct attn_error *error) {
+    if (call->pooled || (call->map_rows <= most && call->map_cols <= most))
+        return ATTN_OK;
+    const size_t rows = fitting_bins(call->map_rows, most);
+    const size_t cols = fitting_bins(call->map_cols, most);
+    if (call->map_rows == 0 || call->map_cols == 0) /* nothing lies in the bins */
+        return ATTN_OK;
+    const enum attn_status status =
+        resolve_bins((int64_t)rows, call->map_rows, "rows", "query rows", &call->pool_rows, error);
+    call->pooled = true;
+    return status != ATTN_OK ? status
+                             : resolve_bins((int64_t)cols, call->map_cols, "cols", "keys",
+                                            &call->pool_cols, error);
+}
+
 enum attn_status attn_call_resolve_map(struct attn_call *call, struct attn_request *request,
                                        struct attn_error *error) {
     typedef enum attn_status (*step)(struct attn_call *, const struct attn_map_selection *,
