@@ -54,11 +54,11 @@ LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread \
             -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 
 # pkg-config is asked once, and only by a goal that compiles or links.
-PKGS := libmicrohttpd jansson openblas zlib libzstd
+PKGS := libmicrohttpd jansson openblas zlib libzstd libpng freetype2
 once = $(eval $(1) := $(2))$($(1))
 PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
 LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)
-LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson zlib libzstd))
+LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd jansson zlib libzstd libpng freetype2) -lm)
 LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
 
 PIC := -fPIE
@@ -213,12 +213,16 @@ $(BUILD)/obj/core/kernels/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/core/convert.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 $(BUILD)/obj/server/numbers/%.o: private OPT = $(OPT_$(VARIANT):-O2=-O3)
 
-# The powers of ten behind number text are computed, not committed: tools/generate_powers.c.
-$(BUILD)/obj/server/numbers/number_powers.o: private override CPPFLAGS += -I$(BUILD)/gen
+# The powers of ten behind number text and the colours of maps are computed, not committed.
+GENERATED := $(BUILD)/gen/number_powers.inc $(BUILD)/gen/ramps.inc
+$(BUILD)/obj/server/numbers/number_powers.o $(BUILD)/obj/server/codecs/codec_png_ramps.o: private override CPPFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/server/numbers/number_powers.o: $(BUILD)/gen/number_powers.inc
+$(BUILD)/obj/server/codecs/codec_png_ramps.o: $(BUILD)/gen/ramps.inc
 $(BUILD)/gen/number_powers.inc: tools/generate_powers.c
+$(BUILD)/gen/ramps.inc: tools/generate_ramps.c
+$(GENERATED):
 	@mkdir -p $(@D)
-	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/generate_powers $< && $(@D)/generate_powers > $@
+	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/$(basename $(<F)) $< -lm && $(@D)/$(basename $(<F)) > $@
 
 # The contract is part of the program: server/contract.c.
 $(BUILD)/obj/server/contract.o: openapi.yaml
@@ -290,9 +294,9 @@ check-format: ## fail when a C file is not as `make format` leaves it
 
 syntax: $(C_CHECKED:%=$(BUILD)/syntax/%) ## compile every C file with clang's warnings, writing nothing
 tidy: $(C_CHECKED:%=$(BUILD)/tidy/%) ## run clang-tidy over every C file
-$(BUILD)/syntax/%.c: %.c $(BUILD)/gen/number_powers.inc $(HEADER) FORCE
+$(BUILD)/syntax/%.c: %.c $(GENERATED) $(HEADER) FORCE
 	@$(CLANG) -fsyntax-only $(checking) $<
-$(BUILD)/tidy/%.c: %.c $(BUILD)/gen/number_powers.inc $(HEADER) FORCE
+$(BUILD)/tidy/%.c: %.c $(GENERATED) $(HEADER) FORCE
 	@mkdir -p $(@D)
 	@$(CLANG_TIDY) --quiet $< -- $(checking) >$@.log 2>&1 || { cat $@.log; exit 1; }
 

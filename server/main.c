@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "server/buffer_pool.h"
 #include "server/clock.h"
+#include "server/codecs/codec_png.h"
 #include "server/http/http_server.h"
 #include "server/listener.h"
 #include "server/service.h"
@@ -31,6 +32,7 @@ struct program {
     struct access_log log;
     struct service service;
     struct http_server *http;
+    struct typeface typeface;
     int listener;
 };
 
@@ -141,6 +143,18 @@ static bool catch_signals(void) {
     return true;
 }
 
+/* Pictures have text when there is a font for it; nothing else depends on it. */
+static void load_typeface(struct program *program) {
+    char text[CONFIG_STRING_SIZE + 80];
+    if (typeface_load(&program->typeface, program->config.font)) {
+        program->service.typeface = &program->typeface;
+        return;
+    }
+    snprintf(text, sizeof text, "pictures have no text: there is no font at %s",
+             program->config.font);
+    access_log_event(&program->log, "font", text);
+}
+
 static bool start_service(struct program *program) {
     struct service *service = &program->service;
     struct attn_error error = {0};
@@ -156,6 +170,7 @@ static bool start_service(struct program *program) {
         return false;
     }
     attn_start();
+    load_typeface(program);
     if (attn_scheduler_create(service->workers, COMPUTE_NICENESS, &service->scheduler, &error) ==
         ATTN_OK)
         return true;
@@ -268,6 +283,7 @@ static void stop(struct program *program) {
         close(program->listener);
     admission_free(program->service.admission);
     metrics_free(program->service.metrics);
+    typeface_free(&program->typeface);
 }
 
 int main(int argc, char **argv) {

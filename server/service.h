@@ -30,10 +30,13 @@ struct service_limits {
     bool cancel_on_disconnect;
 };
 
+struct typeface; /* server/codecs/codec_png.h */
+
 struct service {
     struct service_limits limits;
     size_t workers, io_threads;
-    const char *kernel; /* for every call that names none; NULL: chosen */
+    const char *kernel;              /* for every call that names none; NULL: chosen */
+    const struct typeface *typeface; /* of pictures; NULL: they have no text */
     struct machine machine;
     struct attn_scheduler *scheduler;
     struct admission *admission;

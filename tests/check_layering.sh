@@ -39,6 +39,8 @@ may_include 'jansson.h' "server/(codecs|json|options)/.*|$checkers" \
     'jansson belongs to server/codecs, json and options'
 may_include 'zlib.h' "server/(codings|codecs)/.*|$checkers" 'zlib belongs to server/codings and codecs'
 may_include 'zstd.*[.]h' "server/codings/.*|$checkers" 'zstd belongs to server/codings'
+may_include 'png.h' "server/codecs/codec_png_file[.]c|$checkers" 'libpng belongs to server/codecs/codec_png_file.c'
+may_include 'ft2build.h' "server/codecs/codec_png_text[.]c|$checkers" 'FreeType belongs to server/codecs/codec_png_text.c'
 may_include 'cblas.h|openblas_config.h' "core/kernels/blas[.]c|$checkers" 'CBLAS belongs to core/kernels/blas.c'
 may_include 'check.h' 'tests/.*' 'libcheck belongs to the tests'
 may_include 'config/.*' 'config/.*|server/main[.]c|tests/.*|tools/.*' 'only server/main.c is given the configuration'

@@ -38,9 +38,10 @@ def rows(array):
     return "[" + ",\n".join(rows(part) for part in array) + "]"
 
 
-def request_text(tensors):
-    """The call in JSON, which asks for the map of one head."""
-    options = {"return": ["weights"], "weights": {"heads": [HEAD]}}
+def request_text(tensors, tokens):
+    """The call in JSON, which asks for the map of one head and has names for a picture of it."""
+    options = {"return": ["weights"], "weights": {"heads": [HEAD]},
+               "labels": {"q": tokens, "k": tokens}}
     parts = [json.dumps(options)[1:-1]]
     parts += [f'"{name}":\n{rows(array)}' for name, array in tensors.items()]
     return "{" + ",\n".join(parts) + "}\n"
@@ -59,7 +60,7 @@ def main():
     note = {"sentence": SENTENCE, "tokens": model.tokenizer.tokenize(SENTENCE),
             "model": "all-MiniLM-L6-v2", "layer": LAYER, "head": HEAD}
     options = json.dumps({"return": ["output", "weights"]})
-    (folder / "sentence.json").write_text(request_text(tensors))
+    (folder / "sentence.json").write_text(request_text(tensors, note["tokens"]))
     (folder / "sentence.tokens.json").write_text(json.dumps(note) + "\n")
     (folder / "sentence.safetensors").write_bytes(
         tensorfile.dumps(tensors, {"attention": options}))

@@ -20,6 +20,9 @@ static enum attn_status prepare(struct call_work *work) {
         return work->error.status;
     request->preferred_kernel = service->kernel;
     if (attn_call_init(&attention->call, request, &work->error) != ATTN_OK ||
+        codec_labels_check(&tensors->request, &attention->call, &work->error) != ATTN_OK ||
+        (tensors->out->select != NULL &&
+         tensors->out->select(&attention->call, &work->error) != ATTN_OK) ||
         attn_plan_make(&attention->call, &service->limits.call, &attention->plan, &tensors->result,
                        &work->error) != ATTN_OK)
         return work->error.status;
@@ -85,11 +88,11 @@ static const struct call_kind KIND = {
 };
 
 bool attention_check(struct exchange *exchange, struct problem *problem) {
-    return tensor_call_check(exchange, NULL, problem);
+    return tensor_call_check(exchange, NULL, true, problem);
 }
 
 void attention_handle(struct exchange *exchange) {
     struct attention_call *attention = call_work_create(exchange, &KIND, sizeof *attention);
-    if (attention != NULL && tensor_call_choose_codecs(&attention->tensors, NULL))
+    if (attention != NULL && tensor_call_choose_codecs(&attention->tensors, NULL, true))
         call_work_begin(&attention->tensors.work);
 }

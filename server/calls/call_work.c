@@ -116,6 +116,7 @@ static double stage_ms(const struct call_work *work, enum metrics_stage stage) {
 
 void call_work_report(const struct call_work *work, struct codec_report *report) {
     report->id = work->exchange->id;
+    report->typeface = work->exchange->service->typeface;
     report->decode_ms = stage_ms(work, STAGE_DECODE);
     report->queue_ms = stage_ms(work, STAGE_QUEUE);
     report->compute_ms = stage_ms(work, STAGE_COMPUTE);

@@ -100,11 +100,11 @@ static const struct call_kind KIND = {
 };
 
 bool merge_check(struct exchange *exchange, struct problem *problem) {
-    return tensor_call_check(exchange, NULL, problem);
+    return tensor_call_check(exchange, NULL, false, problem);
 }
 
 void merge_handle(struct exchange *exchange) {
     struct merge_call *call = call_work_create(exchange, &KIND, sizeof *call);
-    if (call != NULL && tensor_call_choose_codecs(&call->tensors, NULL))
+    if (call != NULL && tensor_call_choose_codecs(&call->tensors, NULL, false))
         call_work_begin(&call->tensors.work);
 }

@@ -203,11 +203,11 @@ static const struct call_kind KIND = {
 };
 
 bool scaling_check(struct exchange *exchange, struct problem *problem) {
-    return tensor_call_check(exchange, codec_find("json"), problem);
+    return tensor_call_check(exchange, codec_find("json"), false, problem);
 }
 
 void scaling_handle(struct exchange *exchange) {
     struct scaling_call *call = call_work_create(exchange, &KIND, sizeof *call);
-    if (call != NULL && tensor_call_choose_codecs(&call->tensors, codec_find("json")))
+    if (call != NULL && tensor_call_choose_codecs(&call->tensors, codec_find("json"), false))
         call_work_begin(&call->tensors.work);
 }

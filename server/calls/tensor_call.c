@@ -13,12 +13,14 @@
 enum { JSON_WEIGHT = 5 };
 
 /* "application/json, application/vnd.safetensors" of those that decode, or encode. */
-static const char *media_types(const struct codec *only, bool encoding, char *text, size_t size) {
+static const char *media_types(const struct codec *only, bool encoding, bool has_map, char *text,
+                               size_t size) {
     const struct codec *codec;
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; (codec = codec_at(i)) != NULL && used < size; i++)
-        if ((only == NULL || only == codec) && (encoding ? codec->encodes : codec->decodes))
+        if ((only == NULL || only == codec) && (has_map || !codec->draws) &&
+            (encoding ? codec->encodes : codec->decodes))
             used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ",
                                      codec->media_type);
     return text;
@@ -29,21 +31,22 @@ static void refuse_type(const struct codec *only, struct problem *problem, const
     problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
                 "The body's media type \"%.80s\" is not supported; send %s%s.",
                 type == NULL ? "" : type, only == NULL ? "one of " : "",
-                media_types(only, false, types, sizeof types));
+                media_types(only, false, false, types, sizeof types));
 }
 
-static void refuse_accept(const struct codec *only, struct problem *problem, const char *accept) {
+static void refuse_accept(const struct codec *only, bool has_map, struct problem *problem,
+                          const char *accept) {
     char types[160];
-    problem_set(problem, PROBLEM_NOT_ACCEPTABLE, NULL,
-                "The answer can be had as %s; Accept is \"%.80s\".",
-                media_types(only, true, types, sizeof types), accept == NULL ? "" : accept);
+    problem_set(
+        problem, PROBLEM_NOT_ACCEPTABLE, NULL, "The answer can be had as %s; Accept is \"%.80s\".",
+        media_types(only, true, has_map, types, sizeof types), accept == NULL ? "" : accept);
 }
 
 /* The answer's codec; NULL when Accept allows none. */
 static const struct codec *choose_answer(const char *accept, const struct codec *in,
-                                         const struct codec *only) {
+                                         const struct codec *only, bool has_map) {
     if (only == NULL)
-        return codec_for_answer(accept, in);
+        return codec_for_answer(accept, in, has_map);
     return codec_is_acceptable(accept, only) ? only : NULL;
 }
 
@@ -60,7 +63,7 @@ static int64_t first_deadline(const struct exchange *exchange) {
     return deadline;
 }
 
-bool tensor_call_check(struct exchange *exchange, const struct codec *only,
+bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool has_map,
                        struct problem *problem) {
     const struct service_limits *limits = &exchange->service->limits;
     const struct codec *json = codec_find("json");
@@ -70,8 +73,8 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only,
         refuse_type(only, problem, exchange->content_type);
         return false;
     }
-    if (choose_answer(exchange->accept, codec == NULL ? json : codec, only) == NULL) {
-        refuse_accept(only, problem, exchange->accept);
+    if (choose_answer(exchange->accept, codec == NULL ? json : codec, only, has_map) == NULL) {
+        refuse_accept(only, has_map, problem, exchange->accept);
         return false;
     }
     const bool is_text = codec == NULL || codec == json;
@@ -83,7 +86,7 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only,
     return true;
 }
 
-bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only) {
+bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only, bool has_map) {
     struct exchange *exchange = call->work.exchange;
     const size_t most = exchange->service->limits.json_body_bytes;
     struct problem problem;
@@ -92,14 +95,14 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
                                  &undecided);
     if (only != NULL && call->in != only)
         call->in = NULL;
-    call->out = call->in == NULL ? NULL : choose_answer(exchange->accept, call->in, only);
+    call->out = call->in == NULL ? NULL : choose_answer(exchange->accept, call->in, only, has_map);
     if (call->in != NULL && call->out != NULL &&
         (call->in != codec_find("json") || exchange->body_length <= most))
         return true;
     if (call->in == NULL) {
         refuse_type(only, &problem, exchange->content_type);
     } else if (call->out == NULL) {
-        refuse_accept(only, &problem, exchange->accept);
+        refuse_accept(only, has_map, &problem, exchange->accept);
     } else {
         problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
                     "A body in JSON may have %zu bytes; this one has %zu. Send safetensors.", most,

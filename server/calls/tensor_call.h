@@ -15,11 +15,12 @@ struct tensor_call {
     struct attn_result result;
 };
 
-/* A route's check. `only`: the one codec both ways, or NULL for every one there is. */
-bool tensor_call_check(struct exchange *exchange, const struct codec *only,
+/* A route's check. `only`: the one codec both ways, or NULL for every one there is. `has_map`: an
+   answer may be drawn. */
+bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool has_map,
                        struct problem *problem);
 /* The codecs of a complete request; false when it was refused. */
-bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only);
+bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only, bool has_map);
 
 /* The request's tensors and options, and the call's own deadline. */
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema);

@@ -7,14 +7,16 @@
 
 #include "server/buffer_pool.h"
 #include "server/codecs/codec_json.h"
+#include "server/codecs/codec_png.h"
 #include "server/codecs/codec_request.h"
 #include "server/codecs/codec_safetensors.h"
 #include "server/header_list.h"
 #include "server/storage.h"
 
-enum { CODEC_COUNT = 2 };
+enum { CODEC_COUNT = 3 };
 
-static const struct codec *const CODECS[CODEC_COUNT] = {&CODEC_JSON, &CODEC_SAFETENSORS};
+static const struct codec *const CODECS[CODEC_COUNT] = {&CODEC_JSON, &CODEC_SAFETENSORS,
+                                                        &CODEC_PNG};
 
 /* Types that say nothing about the bytes: what fetch and `curl -d` send unasked. */
 static const char *const UNSPECIFIC[] = {"application/octet-stream", "text/plain",
@@ -129,14 +131,16 @@ bool codec_is_acceptable(const char *accept, const struct codec *codec) {
     return is_open(accept) || acceptability(accept, codec->media_type) > 0;
 }
 
-const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec) {
+const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec,
+                                     bool has_map) {
     if (is_open(accept))
         return request_codec;
     const struct codec *best = request_codec->encodes ? request_codec : NULL;
     double quality_of_best = best == NULL ? 0 : acceptability(accept, best->media_type);
     const struct codec *codec;
     for (size_t i = 0; (codec = codec_at(i)) != NULL; i++) {
-        const double found = codec->encodes ? acceptability(accept, codec->media_type) : 0;
+        const bool can = codec->encodes && (has_map || !codec->draws);
+        const double found = can ? acceptability(accept, codec->media_type) : 0;
         if (found > quality_of_best) {
             quality_of_best = found;
             best = codec;

@@ -25,6 +25,18 @@ struct codec_query_option {
     const char *value;
 };
 
+/* What a token is called: at most so many bytes, whole characters of them. Not checked to be UTF-8.
+ */
+struct codec_label {
+    unsigned char length;
+    char text[63];
+};
+/* Of the queries, or the keys: `lists` lists of `count`, one after the other. */
+struct codec_labels {
+    const struct codec_label *labels; /* in the request's storage */
+    size_t lists, count;              /* lists 0: not given; 1: for all batch items */
+};
+
 struct codec_schema; /* which tensors and options a kind of call has: options_table.h */
 
 /* What decode is given. Everything is borrowed and outlives the decoded request. */
@@ -44,10 +56,13 @@ struct codec_request {
     struct attn_request attention;
     struct attn_tensor outputs, lses; /* a merge's; the options it shares are in `attention` */
     struct attn_scaling_request scaling;
+    struct codec_labels q_labels, k_labels;
     enum codec_encoding encoding; /* of a JSON answer; never UNSET after decode */
     int64_t timeout_ms;           /* 0: not given */
     void *storage;                /* owned; freed by codec_request_close */
 };
+
+struct typeface; /* codec_png.h */
 
 /* What the answer says about the call besides its tensors. */
 struct codec_report {
@@ -56,7 +71,8 @@ struct codec_report {
     const char *kernel;
     double decode_ms, queue_ms, compute_ms;
     double flops;
-    const struct attn_merge *merge; /* instead of call and kernel; or NULL */
+    const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
+    const struct typeface *typeface; /* of pictures; NULL: they have no text */
 };
 
 /* An answer under construction. */
@@ -75,8 +91,11 @@ struct codec {
     const char *name;       /* "json", "safetensors" */
     const char *media_type; /* as sent, and as recognised in Content-Type and Accept */
     bool decodes, encodes;
+    bool draws; /* encodes the map of an attention call, and no other answer */
     enum attn_status (*decode)(const struct codec_input *input, struct codec_request *request,
                                struct attn_error *error);
+    /* Before the call is planned: leaves in it what the answer can hold, or refuses. NULL: all. */
+    enum attn_status (*select)(struct attn_call *call, struct attn_error *error);
     /* Bytes that lay_out will allocate for this result: for admission, before anything is
      * allocated. `call` is NULL when the answer is not an attention call's. */
     bool (*answer_bytes)(const struct attn_call *call, const struct codec_request *request,
@@ -103,11 +122,21 @@ const struct codec *codec_find(const char *name);
 const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
                                       bool *undecided);
 /* The codec of the answer: by Accept with q-values, else that of the request. NULL: not acceptable.
- */
-const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec);
+ * `has_map`: the answer may be drawn. */
+const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec,
+                                     bool has_map);
 
 /* Whether Accept (NULL: none) allows an answer of this codec. */
 bool codec_is_acceptable(const char *accept, const struct codec *codec);
+
+/* A label from text of any length; what does not fit is left out, and an ellipsis says so. */
+struct codec_label codec_label_of(const char *text, size_t length);
+/* The label of a token of a batch item; NULL when none were given. They fit the call. */
+const struct codec_label *codec_labels_at(const struct codec_labels *labels, size_t batch,
+                                          size_t token);
+/* Refuses (BAD_SHAPE) labels that are not as many as the call has tokens. */
+enum attn_status codec_labels_check(const struct codec_request *request,
+                                    const struct attn_call *call, struct attn_error *error);
 
 void codec_request_close(struct codec_request *request);
 /* Gives the buffers back to the pool. Clears *answer. */

@@ -161,7 +161,7 @@ const struct options_hint ATTENTION_HINTS[] = {
 };
 
 /* Parts of the contract that this version does not serve. */
-static const char *const LATER[] = {"labels", "capture"};
+static const char *const LATER[] = {"capture"};
 
 static const char *const TRAINING[] = {
     "dropout",      "dropout_p", "dropout_rate", "attn_dropout", "attention_dropout",

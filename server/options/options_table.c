@@ -170,6 +170,7 @@ static const struct option OPTIONS_TABLE[] = {
     {"output_dtype", OPTION_SCALAR, options_apply_output_dtype},
     {"return", OPTION_LIST, options_apply_return},
     {"weights", OPTION_SCALAR, options_apply_weights},
+    {"labels", OPTION_SCALAR, options_apply_labels},
     {"timeout_ms", OPTION_SCALAR, options_apply_timeout},
     {"encoding", OPTION_SCALAR, options_apply_encoding},
     {"kernel", OPTION_SCALAR, apply_kernel},

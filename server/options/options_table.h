@@ -73,6 +73,10 @@ enum attn_status options_apply_return(struct options *options, struct json_value
 enum attn_status options_apply_weights(struct options *options, struct json_value value,
                                        const char *pointer);
 
+/* `labels` (options_labels.c). */
+enum attn_status options_apply_labels(struct options *options, struct json_value value,
+                                      const char *pointer);
+
 /* `score` and `rope` (options_score.c, options_rope.c). */
 enum attn_status options_apply_score(struct options *options, struct json_value value,
                                      const char *pointer);

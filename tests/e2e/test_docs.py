@@ -92,8 +92,8 @@ def curls():
 
 
 # What each pasted command prints, in the README's order.
-PRINTED = ["animal 0.68", '"weights":[[0.66976', "animal 0.70", '"weights":[[1,0]]',
-           '"variance": 535.53', "200 application/vnd.safetensors",
+PRINTED = ["animal 0.68", "200 image/png", '"weights":[[0.66976', "animal 0.70",
+           '"weights":[[1,0]]', '"variance": 535.53', "200 application/vnd.safetensors",
            '"mask":"causal(bottom_right) & padding(kv 3,2)"', "\nattention_workers "]
 
 

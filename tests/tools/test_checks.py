@@ -71,6 +71,8 @@ BREACHES = {
     "core/kernels/b.c": "#include <cblas.h>\n",
     "server/c.c": "#include <zlib.h>\n",
     "server/codecs/b.c": "#include <zstd.h>\n",
+    "server/codecs/codec_png.c": "#include <png.h>\n",
+    "server/codecs/codec_png_draw.c": "#include <ft2build.h>\n",
 }
 
 

@@ -91,7 +91,8 @@ static inline struct codec_answer answer_with(const struct codec *codec,
     ck_assert_uint_eq((uintptr_t)output->data % 64, 0);
     if (output->bytes > 0)
         memcpy(output->data, bytes, output->bytes);
-    const struct codec_report report = {"id \"1\"", &call, "reference", 1, 2, 3.00049, 1e9, NULL};
+    const struct codec_report report = {"id \"1\"", &call, "reference", 1,   2,
+                                        3.00049,    1e9,   NULL,        NULL};
     ck_assert_int_eq(codec->finish(&report, request, result, &answer, &error), ATTN_OK);
     ck_assert_uint_le(answer.offset + answer.length, answer.capacity);
     return answer;

@@ -13,7 +13,7 @@ START_TEST(the_table_ends) {
     size_t count = 0;
     while (codec_at(count) != NULL)
         count++;
-    ck_assert_uint_eq(count, 2);
+    ck_assert_uint_eq(count, 3);
     ck_assert_ptr_eq(codec_find("json"), codec_at(0));
     ck_assert_ptr_null(codec_find("JSON"));
     ck_assert_ptr_null(codec_at(1000));
@@ -94,13 +94,24 @@ static const struct {
     {",,;,/,*,a/b/c,application/json", "safetensors", "json"},
     {"application/", "json", "none"},
     {"application/jso", "json", "none"},
+    {"image/png", "json", "png"},
+    {"image/*", "safetensors", "png"},
+    {"image/png, application/json;q=0.9", "json", "png"},
+    {"text/html, image/webp, */*;q=0.8", "json", "json"},
 };
 
 START_TEST(answers_by_accept) {
     const struct codec *const request = codec_find(ANSWERS[_i].request);
-    ck_assert_msg(
-        strcmp(name_of(codec_for_answer(ANSWERS[_i].accept, request)), ANSWERS[_i].answer) == 0,
-        "Accept: %s", ANSWERS[_i].accept);
+    ck_assert_msg(strcmp(name_of(codec_for_answer(ANSWERS[_i].accept, request, true)),
+                         ANSWERS[_i].answer) == 0,
+                  "Accept: %s", ANSWERS[_i].accept);
+}
+END_TEST
+
+START_TEST(only_maps_are_drawn) {
+    const struct codec *const json = codec_find("json");
+    ck_assert_str_eq(name_of(codec_for_answer("image/png", json, false)), "none");
+    ck_assert_str_eq(name_of(codec_for_answer("image/*, */*;q=0.1", json, false)), "json");
 }
 END_TEST
 
@@ -111,6 +122,7 @@ static Suite *codec_suite(void) {
     tcase_add_loop_test(tests, requests_by_type_or_first_bytes, 0, COUNT(REQUESTS));
     tcase_add_test(tests, unspecific_types_wait_for_the_body);
     tcase_add_loop_test(tests, answers_by_accept, 0, COUNT(ANSWERS));
+    tcase_add_test(tests, only_maps_are_drawn);
     suite_add_tcase(suite, tests);
     return suite;
 }

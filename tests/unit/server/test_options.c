@@ -160,7 +160,7 @@ static const struct refusal REFUSALS[] = {
     {WITH("\"rope\":{\"q_offset\":[[1]]}"), ATTN_BAD_SHAPE, "/rope/q_offset", "flat"},
     {WITH("\"rope\":{\"k_offset\":[1]}"), ATTN_BAD_TYPE, "/rope/k_offset", "list"},
     {WITH("\"rotary_dim\":8"), ATTN_UNKNOWN_FIELD, "/rotary_dim", "{\"dims\": ...}"},
-    {WITH("\"labels\":{}"), ATTN_UNKNOWN_FIELD, "/labels", "not available"},
+    {WITH("\"capture\":{}"), ATTN_UNKNOWN_FIELD, "/capture", "not available"},
     {WITH("\"capture\":true"), ATTN_UNKNOWN_FIELD, "/capture", "not available"},
     {WITH("\"num_heads\":0"), ATTN_BAD_VALUE, "/num_heads", "0 came"},
     {WITH("\"num_heads\":-1"), ATTN_BAD_VALUE, "/num_heads", "-1 came"},
