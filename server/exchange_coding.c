@@ -170,8 +170,14 @@ static bool is_over(const struct unpacking *unpacking) {
     return unpacking->unpacker.done || unpacking->error.status != ATTN_OK;
 }
 
+static void leave_queue(struct unpacking *unpacking) {
+    if (atomic_exchange(&unpacking->queued, false))
+        admission_leave_queue(unpacking->exchange->service->admission);
+}
+
 static void unpacking_free(struct exchange_work *base) {
     struct unpacking *unpacking = (struct unpacking *)base;
+    leave_queue(unpacking);
     unpacker_close(&unpacking->unpacker);
     free(unpacking);
 }
@@ -199,11 +205,6 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
 
 static struct unpacking *unpacking_of(struct attn_job *job) {
     return (struct unpacking *)(void *)((char *)job - offsetof(struct unpacking, job));
-}
-
-static void leave_queue(struct unpacking *unpacking) {
-    if (atomic_exchange(&unpacking->queued, false))
-        admission_leave_queue(unpacking->exchange->service->admission);
 }
 
 static void step(struct attn_job *job, size_t index, void *workspace,

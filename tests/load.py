@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many small calls over many connections at once, half of them wrong on purpose: the case folders
-as load. Every answer must have the status that its folder documents, an equal call must give equal
-bits whatever else runs, the gauges must return to where they were, and the daemon must end well
-(a sanitizer's report prevents that).
+"""Many small calls over many connections at once, half of them wrong on purpose and some of them
+compressed: the case folders as load. Every answer must have the status that its folder documents,
+an equal call must give equal bits whatever else runs, the gauges must return to where they were,
+and the daemon must end well (a sanitizer's report prevents that).
 
     ATTENTIOND=build/tsan/attentiond tests/load.py --requests 4000 --connections 64
 """
 import argparse
 import asyncio
+import gzip
 import json
 import random
 import sys
@@ -18,6 +19,7 @@ from support.daemon import Daemon
 from support.folders import CASES
 
 LARGEST_BODY = 4096
+BLANKS = b" " * (300 << 10)  # so that a worker unpacks it
 COMPARED = ("output", "weights", "scores", "lse", "stats", "col_sums")
 HEAD = "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -29,6 +31,7 @@ class Case:
         body = (folder / "request.json").read_bytes()
         self.name, self.results = folder.name, None
         self.request = f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.packed = Packed(self, gzip.compress(body + BLANKS))
         error = folder / "error.json"
         self.status = json.loads(error.read_text())["status"] if error.exists() else 200
 
@@ -41,6 +44,15 @@ class Case:
         results = {name: answer[name] for name in COMPARED if name in answer}
         self.results = self.results or results
         assert results == self.results, f"{self.name}: the same call gave other bits"
+
+
+class Packed:
+    """A case whose body comes compressed."""
+
+    def __init__(self, case, body):
+        self.judge = case.judge
+        self.request = f"{HEAD}Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n" \
+            .encode() + body
 
 
 def wants_own_daemon(folder):
@@ -86,7 +98,8 @@ async def run(port, count, connections, seed):
     kinds = [cases("valid"), cases("invalid")]
 
     def choose():
-        return generator.choice(generator.choice(kinds))
+        case = generator.choice(generator.choice(kinds))
+        return case.packed if generator.random() < 0.05 else case
 
     requests = iter(range(count))
     await asyncio.gather(*(one_client(port, requests, choose) for _ in range(connections)))

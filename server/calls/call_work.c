@@ -39,8 +39,16 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
     metrics_count_packed(exchange->service->metrics, coding_index(work->packed), METRICS_OUT);
 }
 
+/* The call's turn has come, or it is over. */
+static void leave_queue(struct call_work *work) {
+    if (atomic_exchange(&work->queued, false))
+        admission_leave_queue(work->exchange->service->admission);
+}
+
+/* It may still be in the queue: its connection died before it could be launched. */
 static void work_free(struct exchange_work *base) {
     struct call_work *work = (struct call_work *)base;
+    leave_queue(work);
     codec_answer_close(&work->answer);
     work->kind->close(work);
     buffer_give(work->shared, work->shared_bytes);
@@ -163,12 +171,6 @@ static void encode(struct call_work *work, const struct attn_checkpoint *checkpo
         work->phase = CALL_ENCODED;
     }
     add_time(work, STAGE_ENCODE, clock_now() - begin);
-}
-
-/* The call's turn has come, or it is over. */
-static void leave_queue(struct call_work *work) {
-    if (atomic_exchange(&work->queued, false))
-        admission_leave_queue(work->exchange->service->admission);
 }
 
 static struct call_work *work_of(struct attn_job *job) {

