@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of a real sentence with requests and numpy, .npz both ways: prints the map of head 1, a
+row per token.
+
+    build/venv/bin/python examples/python/attend.py [address of the daemon]
+"""
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import requests
+import tensorfile
+
+SAMPLE = Path(__file__).parents[1] / "data" / "sentence.safetensors"
+
+
+def attention(address, **call):
+    """Tensors and options in, {name: array} out; a refusal is an exception with its sentence."""
+    arrays = {name: value for name, value in call.items() if isinstance(value, np.ndarray)}
+    options = {name: value for name, value in call.items() if name not in arrays}
+    body = io.BytesIO()
+    np.savez(body, **arrays, options=json.dumps(options))
+    answer = requests.post(f"{address}/v1/attention", body.getvalue(), timeout=60,
+                           headers={"Content-Type": "application/x-npz"})
+    if answer.status_code != 200:
+        raise ValueError(answer.json()["detail"])
+    return np.load(io.BytesIO(answer.content))
+
+
+def main():
+    address = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
+    tensors, _ = tensorfile.load(SAMPLE)
+    try:
+        answer = attention(address, **tensors, weights={"heads": [1]})
+    except requests.ConnectionError:
+        sys.exit(f"nothing answers at {address}: start the daemon with `make run`")
+    except ValueError as refusal:
+        sys.exit(f"the daemon refused the call: {refusal}")
+    for row in answer["weights"][0]:
+        print(" ".join(f"{weight:.6f}" for weight in row))
+
+
+if __name__ == "__main__":
+    main()
