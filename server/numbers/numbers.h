@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/numbers/number_team.h"
+
 enum { NUMBER_MAX_RANK = 8 };
 
 enum number_type {
@@ -90,6 +92,14 @@ enum number_result number_array_parse_until(const atomic_bool *cancelled, enum n
                                             const char *text, size_t length, void *out,
                                             size_t capacity, struct number_array_shape *shape,
                                             struct number_fault *fault);
+
+/* As number_array_parse_until(), to the last bit and fault, but a long text is shared out to
+ * `team`; NULL: there is none. Sharing costs some 20 KiB of stack. */
+enum number_result number_array_parse_shared(const struct number_team *team,
+                                             const atomic_bool *cancelled, enum number_type type,
+                                             const char *text, size_t length, void *out,
+                                             size_t capacity, struct number_array_shape *shape,
+                                             struct number_fault *fault);
 
 static inline enum number_result number_array_parse_f32(const char *text, size_t length, float *out,
                                                         size_t capacity,
