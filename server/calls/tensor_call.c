@@ -115,9 +115,12 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
 
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
     const struct exchange *exchange = call->work.exchange;
-    const struct codec_input input = {exchange->body,  exchange->body_length,
-                                      exchange->query, exchange->query_count,
-                                      schema,          &call->work.job.cancelled};
+    const struct codec_input input = {.body = exchange->body,
+                                      .length = exchange->body_length,
+                                      .query = exchange->query,
+                                      .query_count = exchange->query_count,
+                                      .schema = schema,
+                                      .cancelled = &call->work.job.cancelled};
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
         return call->work.error.status;
     return call_work_take_deadline(&call->work, call->request.timeout_ms);

@@ -16,6 +16,7 @@
 #include "core/result.h"
 #include "core/scaling.h"
 #include "core/status.h"
+#include "server/numbers/number_team.h"
 
 enum codec_encoding { CODEC_ENCODING_UNSET, CODEC_NESTED, CODEC_FLAT, CODEC_BASE64 };
 
@@ -48,6 +49,7 @@ struct codec_input {
     const struct codec_schema *schema;
     /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
     const atomic_bool *cancelled;
+    const struct number_team *team; /* that may help to read; NULL: nobody */
 };
 
 /* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind
@@ -73,6 +75,8 @@ struct codec_report {
     double flops;
     const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
     const struct typeface *typeface; /* of pictures; NULL: they have no text */
+    const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
+    const struct number_team *team;  /* that may help to write; NULL: nobody */
 };
 
 /* An answer under construction. */

@@ -133,7 +133,7 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
     const enum attn_status started = codec_request_start(request, error);
     if (started != ATTN_OK)
         return started;
-    const struct json_reader reader = {request->storage, error, input->cancelled};
+    const struct json_reader reader = {request->storage, error, input->cancelled, input->team};
     options_init(&body.options, input->schema, request, reader,
                  (struct options_tensors){find_extra, &body, false});
     enum attn_status status =

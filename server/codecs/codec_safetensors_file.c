@@ -40,7 +40,7 @@ static enum attn_status read_header_length(const struct json_reader *reader, con
 static enum attn_status read_ints(const struct json_reader *reader, struct json_value entry,
                                   const char *name, const char *member, struct attn_int_list *out) {
     struct attn_error cause = {.status = ATTN_OK};
-    const struct json_reader quiet = {reader->storage, &cause, reader->cancelled};
+    const struct json_reader quiet = {reader->storage, &cause, reader->cancelled, reader->team};
     const struct json_value list = json_value_member(entry, member);
     if (list.node == NULL)
         return attn_fail(reader->error, ATTN_MALFORMED, name, "The entry lacks \"%s\".", member);

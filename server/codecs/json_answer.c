@@ -10,6 +10,7 @@
 #include "server/buffer_pool.h"
 #include "server/codecs/base64.h"
 #include "server/codecs/codec_json.h"
+#include "server/codecs/json_lists.h"
 #include "server/codecs/json_meta.h"
 #include "server/numbers/numbers.h"
 
@@ -18,52 +19,13 @@ enum {
     FRAME_ROOM = 256 /* per tensor: its name, and {"shape":[...],"dtype":"...","base64":""} */
 };
 
-/* Indices are widened while they are printed; all else is floating point. */
-static enum number_type number_type_of(enum attn_dtype dtype) {
-    switch (dtype) {
-    case ATTN_FLOAT64:
-        return NUMBER_F64;
-    case ATTN_FLOAT16:
-        return NUMBER_F16;
-    case ATTN_BFLOAT16:
-        return NUMBER_BF16;
-    case ATTN_INT32:
-        return NUMBER_I64;
-    default:
-        assert(dtype == ATTN_FLOAT32);
-        return NUMBER_F32;
-    }
-}
-
-/* How a tensor's axes are printed: `rows` lists of `width` numbers, inside `outer` axes. */
-struct nesting {
-    int outer;
-    size_t rows, width;
-};
-
-/* An empty axis ends the nesting: [2,0,3] is [[],[]]. */
-static struct nesting nesting_of(const struct attn_result_tensor *tensor) {
-    struct nesting nesting = {0, 1, 1};
-    if (tensor->rank == 0)
-        return nesting;
-    while (nesting.outer < tensor->rank - 1 && tensor->shape[nesting.outer] > 0)
-        nesting.rows *= tensor->shape[nesting.outer++];
-    nesting.width = tensor->shape[nesting.outer];
-    return nesting;
-}
-
 static bool tensor_text_room(const struct attn_result_tensor *tensor, enum codec_encoding encoding,
                              size_t *room) {
-    const enum number_type type = number_type_of(tensor->dtype);
-    const size_t elements = tensor->bytes / attn_dtype_size(tensor->dtype);
-    size_t text, lists;
-    if (encoding == CODEC_BASE64)
-        return base64_encoded_size(tensor->bytes, &text) && attn_add_size(text, FRAME_ROOM, room);
-    const struct nesting nesting = nesting_of(tensor);
-    /* Every list adds two brackets and a comma; the outer lists are at most as many per axis. */
-    return number_array_text_room(type, elements, &text) &&
-           attn_mul_size(nesting.rows, 3 * ATTN_MAX_RANK, &lists) &&
-           attn_add_size(text, lists, &text) && attn_add_size(text, FRAME_ROOM, room);
+    size_t text;
+    const bool fits = encoding == CODEC_BASE64
+                          ? base64_encoded_size(tensor->bytes, &text)
+                          : json_lists_room(tensor, encoding == CODEC_NESTED, &text);
+    return fits && attn_add_size(text, FRAME_ROOM, room);
 }
 
 /* One statistic of all heads, as a tensor. */
@@ -150,71 +112,16 @@ enum attn_status json_answer_lay_out(const struct attn_call *call,
     return ATTN_OK;
 }
 
-static void write_indices(struct json_text *text, const int32_t *values, size_t count) {
-    enum { AT_ONCE = 64 };
-    int64_t wide[AT_ONCE];
-    for (size_t at = 0; at < count; at += AT_ONCE) {
-        const size_t n = attn_min_size(AT_ONCE, count - at);
-        for (size_t i = 0; i < n; i++)
-            wide[i] = values[at + i];
-        if (at > 0)
-            json_text_literal(text, ",");
-        text->length += number_print_array(NUMBER_I64, wide, n, text->start + text->length);
-    }
-}
-
-static void write_numbers(struct json_text *text, const struct attn_result_tensor *tensor,
-                          size_t first, size_t count) {
-    const char *const values = (const char *)tensor->data + first * attn_dtype_size(tensor->dtype);
-    if (tensor->dtype == ATTN_INT32) {
-        write_indices(text, (const int32_t *)tensor->data + first, count);
-        return;
-    }
-    text->length += number_print_array(number_type_of(tensor->dtype), values, count,
-                                       text->start + text->length);
-    assert(text->length <= text->capacity);
-}
-
-/* How many outer axes have a list that begins at row `row` (or ends before it). */
-static int boundaries(const struct attn_result_tensor *tensor, int outer, size_t row) {
-    int count = 0;
-    for (int axis = outer - 1; axis >= 0 && row % tensor->shape[axis] == 0; axis--) {
-        row /= tensor->shape[axis];
-        count++;
-    }
-    return count;
-}
-
-static void write_times(struct json_text *text, char byte, int count) {
-    for (int i = 0; i < count; i++)
-        json_text_raw(text, &byte, 1);
-}
-
-static void write_nested(struct json_text *text, const struct attn_result_tensor *tensor) {
-    const struct nesting nesting = nesting_of(tensor);
-    if (tensor->rank == 0) {
-        write_numbers(text, tensor, 0, 1);
-        return;
-    }
-    for (size_t row = 0; row < nesting.rows; row++) {
-        if (row > 0)
-            json_text_literal(text, ",");
-        write_times(text, '[', 1 + boundaries(tensor, nesting.outer, row));
-        write_numbers(text, tensor, row * nesting.width, nesting.width);
-        write_times(text, ']', 1 + boundaries(tensor, nesting.outer, row + 1));
-    }
-}
-
 static void write_flat(struct json_text *text, const struct attn_result_tensor *tensor,
-                       enum codec_encoding encoding) {
+                       enum codec_encoding encoding, const struct number_team *team) {
     json_text_literal(text, "{\"shape\":");
     json_text_shape(text, tensor->rank, tensor->shape);
     json_text_literal(text, ",\"dtype\":\"");
     json_text_literal(text, attn_dtype_name(tensor->dtype));
     if (encoding == CODEC_FLAT) {
-        json_text_literal(text, "\",\"data\":[");
-        write_numbers(text, tensor, 0, tensor->bytes / attn_dtype_size(tensor->dtype));
-        json_text_literal(text, "]}");
+        json_text_literal(text, "\",\"data\":");
+        json_lists_write(text, tensor, false, team);
+        json_text_literal(text, "}");
         return;
     }
     json_text_literal(text, "\",\"base64\":\"");
@@ -228,7 +135,7 @@ void json_stats_write(struct json_text *text, const struct attn_result *result) 
         json_text_literal(text, stat == 0 ? "{\"" : ",\"");
         json_text_literal(text, attn_stat_name((enum attn_stat)stat));
         json_text_literal(text, "\":");
-        write_nested(text, &one);
+        json_lists_write(text, &one, true, NULL);
     }
     json_text_literal(text, "}");
 }
@@ -250,9 +157,9 @@ enum attn_status json_answer_finish(const struct codec_report *report,
         if (i == ATTN_RESULT_STATS)
             json_stats_write(&text, result);
         else if (request->encoding == CODEC_NESTED)
-            write_nested(&text, tensor);
+            json_lists_write(&text, tensor, true, report->team);
         else
-            write_flat(&text, tensor, request->encoding);
+            write_flat(&text, tensor, request->encoding, report->team);
         json_text_literal(&text, ",");
     }
     json_text_literal(&text, "\"meta\":");

@@ -158,8 +158,9 @@ enum attn_status json_value_numbers(const struct json_reader *reader, struct jso
                            "There is no memory for this tensor now.");
     } else {
         struct number_fault fault;
-        const enum number_result result = number_array_parse_until(
-            reader->cancelled, type, array.text, array.length, *out, array.room, shape, &fault);
+        const enum number_result result =
+            number_array_parse_shared(reader->team, reader->cancelled, type, array.text,
+                                      array.length, *out, array.room, shape, &fault);
         if (result != NUMBER_OK)
             status = refuse_array(reader, pointer, type, what, &array, &fault, result);
     }

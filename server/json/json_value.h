@@ -17,7 +17,8 @@
 struct json_reader {
     struct storage *storage;
     struct attn_error *error;
-    const atomic_bool *cancelled; /* NULL: never; see codec_input */
+    const atomic_bool *cancelled;   /* NULL: never; see codec_input */
+    const struct number_team *team; /* NULL: nobody helps */
 };
 
 /* The refusal of a reader that was told to end. */

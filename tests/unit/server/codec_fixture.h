@@ -10,6 +10,7 @@
 #include "server/buffer_pool.h"
 #include "server/codecs/codec.h"
 #include "server/options/options_table.h"
+#include "tests/support/backward_team.h"
 #include "tests/support/guard_page.h"
 
 struct exchange_under_test {
@@ -23,7 +24,14 @@ static inline struct exchange_under_test decode_bytes(const char *codec, const v
                                                       const struct codec_query_option *query,
                                                       size_t query_count) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
-    const struct codec_input input = {body, length, query, query_count, &ATTENTION_SCHEMA, NULL};
+    size_t pieces = 0; /* so small that most arrays are cut, which must not be seen */
+    const struct number_team team = {run_backwards, &pieces, 8};
+    const struct codec_input input = {.body = body,
+                                      .length = length,
+                                      .query = query,
+                                      .query_count = query_count,
+                                      .schema = &ATTENTION_SCHEMA,
+                                      .team = &team};
     exchange.status = codec_find(codec)->decode(&input, &exchange.request, &exchange.error);
     ck_assert_int_eq(exchange.status, exchange.error.status);
     return exchange;
@@ -91,8 +99,13 @@ static inline struct codec_answer answer_with(const struct codec *codec,
     ck_assert_uint_eq((uintptr_t)output->data % 64, 0);
     if (output->bytes > 0)
         memcpy(output->data, bytes, output->bytes);
-    const struct codec_report report = {"id \"1\"", &call, "reference", 1,   2,
-                                        3.00049,    1e9,   NULL,        NULL};
+    const struct codec_report report = {.id = "id \"1\"",
+                                        .call = &call,
+                                        .kernel = "reference",
+                                        .decode_ms = 1,
+                                        .queue_ms = 2,
+                                        .compute_ms = 3.00049,
+                                        .flops = 1e9};
     ck_assert_int_eq(codec->finish(&report, request, result, &answer, &error), ATTN_OK);
     ck_assert_uint_le(answer.offset + answer.length, answer.capacity);
     return answer;

@@ -72,7 +72,8 @@ static char *base64_body(size_t *length) {
 
 static struct exchange_under_test decode_cancellable(const void *body, size_t length) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
-    const struct codec_input input = {body, length, NULL, 0, &ATTENTION_SCHEMA, &cancelled};
+    const struct codec_input input = {
+        .body = body, .length = length, .schema = &ATTENTION_SCHEMA, .cancelled = &cancelled};
     exchange.status = codec_find("json")->decode(&input, &exchange.request, &exchange.error);
     return exchange;
 }

@@ -267,7 +267,13 @@ START_TEST(answers_read_back) {
     struct codec_answer answer;
     struct attn_error error = {.status = ATTN_OK};
     const struct attn_call call = {.B = 1, .scale = 0.5};
-    const struct codec_report report = {"id", &call, "blas", 1, 2, 3, 4, NULL, NULL};
+    const struct codec_report report = {.id = "id",
+                                        .call = &call,
+                                        .kernel = "blas",
+                                        .decode_ms = 1,
+                                        .queue_ms = 2,
+                                        .compute_ms = 3,
+                                        .flops = 4};
     ck_assert_int_eq(codec->lay_out(&call, &exchange.request, &result, &answer, &error), ATTN_OK);
     memcpy(result.tensors[ATTN_RESULT_OUTPUT].data, halves, sizeof halves);
     memcpy(result.tensors[ATTN_RESULT_LSE].data, rows, sizeof rows);

@@ -4,6 +4,7 @@
  * end, for texts of many shapes and spacings, right ones and such with a byte or a word changed.
  */
 #include "server/numbers/numbers.h"
+#include "tests/support/backward_team.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"
 
@@ -11,15 +12,6 @@
 #include <string.h>
 
 enum { ROOM = 4096, TEXT = 1 << 16, TEXTS = 400, CHANGES = 60 };
-
-/* Runs the pieces from the last to the first, so that none can lean on the one before it. */
-static void run_backwards(void *context, size_t count, void (*piece)(void *, size_t),
-                          void *argument) {
-    size_t *const pieces = context;
-    *pieces = count > *pieces ? count : *pieces;
-    for (size_t n = count; n-- > 0;)
-        piece(argument, n);
-}
 
 struct outcome {
     enum number_result result;
