@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "server/calls/call_team.h"
 #include "server/clock.h"
 
 /* Text costs up to four times its length again: "1," becomes eight bytes. */
@@ -115,12 +116,14 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
 
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
     const struct exchange *exchange = call->work.exchange;
+    const struct number_team team = call_team(exchange->service);
     const struct codec_input input = {.body = exchange->body,
                                       .length = exchange->body_length,
                                       .query = exchange->query,
                                       .query_count = exchange->query_count,
                                       .schema = schema,
-                                      .cancelled = &call->work.job.cancelled};
+                                      .cancelled = &call->work.job.cancelled,
+                                      .team = &team};
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
         return call->work.error.status;
     return call_work_take_deadline(&call->work, call->request.timeout_ms);
@@ -141,7 +144,9 @@ enum attn_status tensor_call_lay_out(struct tensor_call *call, const struct attn
 
 enum attn_status tensor_call_encode(struct tensor_call *call, struct codec_report *report) {
     struct call_work *work = &call->work;
+    const struct number_team team = call_team(work->exchange->service);
     call_work_report(work, report);
+    report->team = &team;
     return call->out->finish(report, &call->request, &call->result, &work->answer, &work->error);
 }
 

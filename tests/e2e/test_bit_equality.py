@@ -176,6 +176,32 @@ def test_threads_do_not_matter_on_many_tiles(by_threads, kernels):
         assert answers[0] == answers[1] == answers[2], kernel
 
 
+@pytest.mark.parametrize("wire", ["nested", "flat"])
+def test_threads_do_not_matter_to_long_texts(by_threads, wire):
+    """Long enough that workers read one array in pieces, and write the answer's so; four clients
+    at once share the workers."""
+    rng = np.random.default_rng(9)
+    q = rng.standard_normal((2, 3000, 24)).astype(np.float32)
+    k, v = (rng.standard_normal((2, 5, 24)).astype(np.float32) for _ in range(2))
+    expected = by_threads[0].client.attention(q, k, v)["output"].tobytes()
+    failures = []
+
+    def repeat(running):
+        own = Client(running.port)
+        for _ in range(3):
+            if own.attention(q, k, v, wire=wire)["output"].tobytes() != expected:
+                failures.append(running.command)
+        own.close()
+
+    threads = [threading.Thread(target=repeat, args=(running,))
+               for running in by_threads for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
 def test_load_does_not_matter(daemon):
     """Six clients at once, each with its own case and other wishes each time, against the answers
     had alone."""
