@@ -75,7 +75,6 @@ struct codec_report {
     double flops;
     const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
     const struct typeface *typeface; /* of pictures; NULL: they have no text */
-    const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
     const struct number_team *team;  /* that may help to write; NULL: nobody */
 };
 
