@@ -2,5 +2,6 @@
 /* The decode kernel's products for AVX2 with FMA. */
 #define DECODE_NAME avx2
 #define DECODE_BYTES 32
-#define DECODE_STRIPS STRIP(2, 4) STRIP(1, 8)
+#define DECODE_SUMS 8
+#define DECODE_STRIPS STRIP(4, 2) STRIP(2, 4) STRIP(1, 8)
 #include "core/kernels/decode_set.h"

@@ -5,10 +5,11 @@
  * per instruction set, which defines
  *   DECODE_NAME    the set's name, an identifier
  *   DECODE_BYTES   the width of its vector registers
- *   DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts` vectors
- *                  of output are summed at once, so that rows x parts sums, `parts` checks and
- *                  `parts` values fit into the registers
- * A half is widened as it is loaded.
+ *   DECODE_SUMS    scores that are summed at once: a multiple of a vector's lanes and of each
+ * height DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts`
+ * vectors of output are summed at once, 1, 2, 4 or 8, so that rows x parts sums and `parts` values
+ * fit into the registers A half is widened as it is loaded. While the rows of one operand are read,
+ * those of the other that are next are asked for, so that memory is never idle between the two.
  */
 #include "core/kernels/fused_set_contract.h"
 
@@ -23,13 +24,21 @@
 #define DECODE_PASTE(a, b) DECODE_PASTE2(a, b)
 #define DECODE_INLINE static inline __attribute__((always_inline))
 
-enum { STRIDE = ATTN_FUSED_STRIDE, LANES = DECODE_BYTES / sizeof(float), KEYS = 4, MOST = 8 };
+enum {
+    STRIDE = ATTN_FUSED_STRIDE,
+    LANES = DECODE_BYTES / sizeof(float),
+    SUMS = DECODE_SUMS,
+    MOST = 8,
+    LINE = 64,
+    SCORED = 4,   /* score rows whose products with some keys are summed at once, at most */
+    ASKING = 2,   /* score rows up to which it pays to ask for what comes next, ... */
+    TOGETHER = 16 /* ... so many rows of values at a time */
+};
 
 typedef float vector __attribute__((vector_size(DECODE_BYTES)));
 typedef uint32_t bits_vector __attribute__((vector_size(DECODE_BYTES)));
 typedef int32_t mask_vector __attribute__((vector_size(DECODE_BYTES)));
 typedef uint16_t half_vector __attribute__((vector_size(DECODE_BYTES / 2)));
-typedef float quad __attribute__((vector_size(16)));
 
 #if defined(__F16C__)
 DECODE_INLINE vector widen_half(half_vector half) {
@@ -64,104 +73,149 @@ DECODE_INLINE vector load_part(const void *row, size_t at, size_t n, const enum 
     return (vector)(__builtin_convertvector(loaded, bits_vector) << 16);
 }
 
-DECODE_INLINE vector load(const void *row, size_t at, const enum attn_dtype dtype) {
-    return load_part(row, at, LANES, dtype);
+/* The same four of each quarter's lanes of two vectors. */
+#if DECODE_BYTES == 64
+#define QUARTERS(v, w, a, b, c, d)                                                             \
+    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, \
+                            d + 8, a + 12, b + 12, c + 12, d + 12)
+#elif DECODE_BYTES == 32
+#define QUARTERS(v, w, a, b, c, d) \
+    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4)
+#else
+#define QUARTERS(v, w, a, b, c, d) __builtin_shufflevector(v, w, a, b, c, d)
+#endif
+
+/* Lane n of a quarter is the sum of that quarter's lanes of vector n. */
+DECODE_INLINE vector sum_quarters(const vector v[4]) {
+    const vector a = QUARTERS(v[0], v[1], 0, LANES, 1, LANES + 1) +
+                     QUARTERS(v[0], v[1], 2, LANES + 2, 3, LANES + 3);
+    const vector b = QUARTERS(v[2], v[3], 0, LANES, 1, LANES + 1) +
+                     QUARTERS(v[2], v[3], 2, LANES + 2, 3, LANES + 3);
+    return QUARTERS(a, b, 0, 1, LANES, LANES + 1) + QUARTERS(a, b, 2, 3, LANES + 2, LANES + 3);
 }
 
-/* The sum of lanes n, n + 4, n + 8, ... */
-DECODE_INLINE quad fold(vector v) {
+/* Each even quarter and the odd one behind it are added: those of v, then those of w. */
+DECODE_INLINE vector join_quarters(vector v, vector w) {
 #if DECODE_BYTES == 64
-    typedef float half_of __attribute__((vector_size(32)));
-    const half_of w = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
-                      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-    return __builtin_shufflevector(w, w, 0, 1, 2, 3) + __builtin_shufflevector(w, w, 4, 5, 6, 7);
+    return __builtin_shufflevector(v, w, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           __builtin_shufflevector(v, w, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30,
+                                   31);
 #elif DECODE_BYTES == 32
-    return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    return __builtin_shufflevector(v, w, 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(v, w, 4, 5, 6, 7, 12, 13, 14, 15);
 #else
-    return v;
+    return v + w;
 #endif
 }
 
-/* The sums of four vectors' lanes. */
-DECODE_INLINE quad sum_lanes(const vector v[KEYS]) {
-    const quad a = fold(v[0]), b = fold(v[1]), c = fold(v[2]), d = fold(v[3]);
-    const quad ab =
-        __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const quad cd =
-        __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
-           __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+/* Lane n is the sum of vector n's lanes. */
+DECODE_INLINE vector sum_lanes(const vector v[LANES]) {
+    vector part[LANES / 4];
+#pragma GCC unroll 4
+    for (int n = 0; n < LANES / 4; n++)
+        part[n] = sum_quarters(v + 4 * n);
+#if DECODE_BYTES == 64
+    return join_quarters(join_quarters(part[0], part[1]), join_quarters(part[2], part[3]));
+#elif DECODE_BYTES == 32
+    return join_quarters(part[0], part[1]);
+#else
+    return part[0];
+#endif
+}
+
+/* Rows [j, j + count) of those that come next, which often lie without gaps. Many score rows take
+ * longer to compute than memory takes to follow, and need no such help. */
+DECODE_INLINE void ask_for(const int rows, const struct attn_direct_rows *from, size_t j,
+                           size_t count) {
+    if (rows > ASKING)
+        return;
+    const bool dense = from->ahead_stride == (ptrdiff_t)from->ahead_bytes;
+    const size_t bytes = (dense ? count : 1) * from->ahead_bytes;
+    const char *row = from->ahead + (ptrdiff_t)j * from->ahead_stride;
+    for (size_t n = 0; n < (dense ? 1 : count); n++, row += from->ahead_stride)
+#pragma GCC unroll 4
+        for (size_t at = 0; at < bytes; at += LINE)
+            __builtin_prefetch(row + at, 0, 2);
 }
 
 /* Adds the products of `n` elements from `at` on. */
-DECODE_INLINE void add_products(vector sum[MOST][KEYS], const int rows, const float *q, size_t D,
-                                const char *const k[KEYS], size_t at, size_t n,
+DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q, size_t D,
+                                const char *const k[SUMS], size_t at, size_t n,
                                 const enum attn_dtype dtype) {
-    vector key[KEYS];
-#pragma GCC unroll 4
-    for (int j = 0; j < KEYS; j++)
+    const int keys = SUMS / rows;
+    vector key[SUMS];
+#pragma GCC unroll 16
+    for (int j = 0; j < keys; j++)
         key[j] = load_part(k[j], at, n, dtype);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         const vector query = load_part(q + (size_t)r * D, at, n, ATTN_FLOAT32);
-#pragma GCC unroll 4
-        for (int j = 0; j < KEYS; j++)
-            sum[r][j] += query * key[j];
+#pragma GCC unroll 16
+        for (int j = 0; j < keys; j++)
+            sum[r * keys + j] += query * key[j];
     }
 }
 
-/* s[r][0..4) = q[r] . k[j]; where there are fewer keys the last ones are the first again. */
-DECODE_INLINE void score_four(const int rows, const float *q, size_t D, const char *const k[KEYS],
+/* s[r][j] = q[r] . k[j] for as many keys as are summed at once. */
+DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const char *const k[SUMS],
                               float *s, const enum attn_dtype dtype) {
-    vector sum[MOST][KEYS];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int j = 0; j < KEYS; j++)
-            sum[r][j] = (vector){0};
+    const int keys = SUMS / rows;
+    vector sum[SUMS];
+    float scores[SUMS];
+#pragma GCC unroll 16
+    for (int n = 0; n < SUMS; n++)
+        sum[n] = (vector){0};
     size_t at = 0;
     for (; at + LANES <= D; at += LANES)
         add_products(sum, rows, q, D, k, at, LANES, dtype);
     if (at < D)
         add_products(sum, rows, q, D, k, at, D - at, dtype);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
-        const quad sums = sum_lanes(sum[r]);
-        memcpy(s + (size_t)r * STRIDE, &sums, sizeof sums);
+#pragma GCC unroll 4
+    for (int n = 0; n < SUMS; n += LANES) {
+        const vector sums = sum_lanes(sum + n);
+        memcpy(scores + n, &sums, sizeof sums);
     }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        memcpy(s + (size_t)r * STRIDE, scores + r * keys, (size_t)keys * sizeof *s);
 }
 
+/* Where there are fewer keys than are summed at once the last one stands for those that lack. */
 DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct attn_direct_rows *k,
                          size_t keys, float *s, const enum attn_dtype dtype) {
-    for (size_t j = 0; j < keys; j += KEYS) {
-        const char *row[KEYS];
-        for (size_t n = 0; n < KEYS; n++) {
-            row[n] = k->data + (ptrdiff_t)(j + n < keys ? j + n : j) * k->stride;
-            __builtin_prefetch(row[n] + ATTN_DIRECT_AHEAD * k->stride);
+    const int together = rows > SCORED ? SCORED : rows;
+    const size_t some = SUMS / (size_t)together;
+    const char *at = k->data;
+    for (size_t j = 0; j < keys; j += some) {
+        const char *row[SUMS];
+        for (size_t n = 0; n < some; n++) {
+            row[n] = at;
+            if (j + n + 1 < keys)
+                at += k->stride;
         }
-        score_four(rows, q, D, row, s + j, dtype);
+        ask_for(rows, k, j, some);
+        for (int r = 0; r < rows; r += together)
+            score_some(together, q + (size_t)r * D, D, row, s + (size_t)r * STRIDE + j, dtype);
     }
 }
 
-/*
- * sum[r][..] += p[r][j] * v[j][at ..]; an element of v that is not finite is 0 when `clean` is set,
- * else it makes the check not 0.
+/* sum[r][..] += p[r][j] * v[j][at ..]; elements of v that are not finite are 0 when `clean` is set.
  */
-DECODE_INLINE void add_values(vector sum[MOST][MOST], vector check[MOST], const int rows,
-                              const int parts, const float *p, const struct attn_direct_rows *v,
-                              size_t keys, size_t at, size_t n, const enum attn_dtype dtype,
-                              const bool clean) {
+DECODE_INLINE void add_values(vector sum[MOST][MOST], const int rows, const int parts,
+                              const float *p, const struct attn_direct_rows *v, size_t keys,
+                              size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
+    const bool asks = at == 0 && !clean;
     for (size_t j = 0; j < keys; j++) {
         const char *row = v->data + (ptrdiff_t)j * v->stride;
         vector value[MOST];
+        if (j % TOGETHER == 0 && asks)
+            ask_for(rows, v, j, TOGETHER);
 #pragma GCC unroll 8
         for (int part = 0; part < parts; part++) {
             value[part] = load_part(row, at + (size_t)part * LANES, n, dtype);
-            const vector nothing = value[part] * 0.0f;
             if (clean)
-                value[part] = (vector)((mask_vector)value[part] & (mask_vector)(nothing == 0.0f));
-            else
-                check[part] += nothing;
+                value[part] =
+                    (vector)((mask_vector)value[part] & (mask_vector)(value[part] * 0.0f == 0.0f));
         }
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++)
@@ -171,48 +225,51 @@ DECODE_INLINE void add_values(vector sum[MOST][MOST], vector check[MOST], const 
     }
 }
 
-/* Columns [at, at + parts vectors), or the last n of them. Returns whether V had to be cleaned. */
+DECODE_INLINE void sum_values(vector sum[MOST][MOST], const int rows, const int parts,
+                              const float *p, const struct attn_direct_rows *v, size_t keys,
+                              size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int part = 0; part < parts; part++)
+            sum[r][part] = (vector){0};
+    add_values(sum, rows, parts, p, v, keys, at, n, dtype, clean);
+}
+
+/* A value that is not finite leaves no sum finite, whatever its weight: the first row's tell. */
+DECODE_INLINE bool are_finite(const vector sum[MOST], const int parts) {
+    vector nothing = {0};
+    float lanes[LANES], total = 0;
+#pragma GCC unroll 8
+    for (int part = 0; part < parts; part++)
+        nothing += sum[part] * 0.0f;
+    memcpy(lanes, &nothing, sizeof nothing);
+    for (size_t lane = 0; lane < LANES; lane++)
+        total += lanes[lane];
+    return total == 0; /* else NaN */
+}
+
+/* Columns [at, at + parts vectors), or the last n of them. Returns whether V was cleaned. */
 DECODE_INLINE bool gather_columns(const int rows, const int parts, const float *p,
                                   const float *shrink, const struct attn_direct_rows *v,
                                   size_t keys, float *o, size_t width, size_t at, size_t n,
                                   const enum attn_dtype dtype) {
-    bool cleaned = false;
-    for (;;) {
-        vector sum[MOST][MOST], check[MOST];
+    vector sum[MOST][MOST];
+    sum_values(sum, rows, parts, p, v, keys, at, n, dtype, false);
+    const bool cleaned = !are_finite(sum[0], parts);
+    if (cleaned)
+        sum_values(sum, rows, parts, p, v, keys, at, n, dtype, true);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int part = 0; part < parts; part++) {
-            check[part] = (vector){0};
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; r++)
-                sum[r][part] = (vector){0};
+            float *to = o + (size_t)r * width + at + (size_t)part * LANES;
+            vector old;
+            memcpy(&old, to, sizeof old);
+            old = old * shrink[r] + sum[r][part];
+            memcpy(to, &old, sizeof old);
         }
-        if (cleaned)
-            add_values(sum, check, rows, parts, p, v, keys, at, n, dtype, true);
-        else
-            add_values(sum, check, rows, parts, p, v, keys, at, n, dtype, false);
-        vector all = check[0];
-        for (int part = 1; part < parts; part++)
-            all += check[part];
-        float lanes[LANES], any = 0;
-        memcpy(lanes, &all, sizeof all);
-        for (size_t lane = 0; lane < LANES; lane++)
-            any += lanes[lane];
-        if (any != 0) { /* NaN */
-            cleaned = true;
-            continue;
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-            for (int part = 0; part < parts; part++) {
-                float *to = o + (size_t)r * width + at + (size_t)part * LANES;
-                vector old;
-                memcpy(&old, to, sizeof old);
-                old = old * shrink[r] + sum[r][part];
-                memcpy(to, &old, sizeof old);
-            }
-        return cleaned;
-    }
+    return cleaned;
 }
 
 DECODE_INLINE bool gather(const int rows, const int parts, const float *p, const float *shrink,
@@ -220,10 +277,17 @@ DECODE_INLINE bool gather(const int rows, const int parts, const float *p, const
                           size_t width, const enum attn_dtype dtype) {
     bool cleaned = false;
     size_t at = 0;
-    for (; at + (size_t)parts * LANES <= Dv; at += (size_t)parts * LANES)
-        cleaned |= gather_columns(rows, parts, p, shrink, v, keys, o, width, at, LANES, dtype);
-    for (; at + LANES <= Dv; at += LANES)
-        cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, LANES, dtype);
+#define COLUMNS(vectors)                                      \
+    for (; at + (vectors)*LANES <= Dv; at += (vectors)*LANES) \
+        cleaned |= gather_columns(rows, vectors, p, shrink, v, keys, o, width, at, LANES, dtype);
+    if (parts >= 8)
+        COLUMNS(8)
+    if (parts >= 4)
+        COLUMNS(4)
+    if (parts >= 2)
+        COLUMNS(2)
+    COLUMNS(1)
+#undef COLUMNS
     if (at < Dv)
         cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);
     return cleaned;

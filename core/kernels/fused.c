@@ -33,8 +33,7 @@ static bool add_piece(const struct attn_strips *strips, const struct attn_piece 
                             attn_strips_round_up(piece->keys, PANEL), o, strips->width / PANEL);
         return block->cleaned;
     }
-    const struct attn_direct_rows rows = {
-        block->v_rows.data + (ptrdiff_t)first * block->v_rows.stride, block->v_rows.stride};
+    const struct attn_direct_rows rows = attn_direct_from(&block->v_rows, first);
     return block->v_direct->gather(strips->s, shrink, &rows, piece->keys, o, strips->task->call->Dv,
                                    strips->width);
 }

@@ -17,18 +17,30 @@ enum {
     ATTN_FUSED_KEYS = 256,     /* most keys of a block */
     ATTN_FUSED_STRIDE = 272,   /* floats from row to row of S: rows start in different cache sets */
     ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
-    ATTN_DIRECT_AHEAD = 16,    /* rows to ask for ahead of those that are read */
 };
 
-/* Rows of keys or values as they lie in memory, dense, `stride` bytes apart. */
+/* Rows of keys or values as they lie in memory, dense, `stride` bytes apart; and what will be read
+ * next, a row of `ahead_bytes` for each of these, for the cache to be asked for. */
 struct attn_direct_rows {
     const char *data;
     ptrdiff_t stride;
+    const char *ahead;
+    ptrdiff_t ahead_stride;
+    size_t ahead_bytes; /* 0: nothing */
 };
+
+/* The rows from row `first` on. */
+static inline struct attn_direct_rows attn_direct_from(const struct attn_direct_rows *rows,
+                                                       size_t first) {
+    struct attn_direct_rows rest = *rows;
+    rest.data += (ptrdiff_t)first * rows->stride;
+    rest.ahead += (ptrdiff_t)first * rows->ahead_stride;
+    return rest;
+}
 
 /* Products with rows of one type, for one height of strips. */
 struct attn_direct_functions {
-    /* s[r][j] = sum over d of q[r][d] * k[j][d]; up to three more elements may be written. */
+    /* s[r][j] = sum over d of q[r][d] * k[j][d]; up to 15 more elements may be written. */
     void (*score)(const float *q, size_t D, const struct attn_direct_rows *k, size_t keys,
                   float *s);
     /* o[r][c] = o[r][c] * shrink[r] + sum over j of p[r][j] * v[j][c], rows of o `width` apart.

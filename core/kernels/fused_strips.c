@@ -262,8 +262,7 @@ void attn_strips_multiply(const struct attn_strips *strips, const struct attn_pi
         const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
         strips->set->score(q, block->k + first * D, D, panels, strips->s);
     } else {
-        const struct attn_direct_rows rows = {
-            block->k_rows.data + (ptrdiff_t)first * block->k_rows.stride, block->k_rows.stride};
+        const struct attn_direct_rows rows = attn_direct_from(&block->k_rows, first);
         block->k_direct->score(q, D, &rows, piece->keys, strips->s);
     }
     if (may_be_lost(strips, piece, block))

@@ -23,8 +23,8 @@ FAULTS = [
     ("decode: a half is read as bfloat16", DECODE, "if (dtype == ATTN_FLOAT16)", "if (false)",
      "two types of 16 bits"),
     ("decode: rows of halves are floats apart", PACK,
-     "v->st * (ptrdiff_t)attn_dtype_size(v->dtype)",
-     "v->st * (ptrdiff_t)sizeof(float)", "elements and bytes"),
+     "operand->st * (ptrdiff_t)attn_dtype_size(operand->dtype)",
+     "operand->st * (ptrdiff_t)sizeof(float)", "elements and bytes"),
 
     # products with rows in place
     ("decode: a head's last elements are no part of a score", DECODE, """\
@@ -33,8 +33,11 @@ FAULTS = [
     if (false)
         add_products""", "D is a multiple of 16"),
     ("decode: the scores of four keys change places", DECODE,
-     "__builtin_shufflevector(ab, cd, 0, 1, 4, 5)", "__builtin_shufflevector(ab, cd, 0, 4, 1, 5)",
+     "QUARTERS(a, b, 0, 1, LANES, LANES + 1)", "QUARTERS(a, b, 0, LANES, 1, LANES + 1)",
      "sums of lanes"),
+    ("decode: tall strips have the first rows' queries throughout", DECODE,
+     "score_some(together, q + (size_t)r * D,", "score_some(together, q,",
+     "right for up to four rows"),
     ("decode: the output is not rescaled", DECODE, "old * shrink[r] + sum[r][part]",
      "old + sum[r][part]", "shows only when a later block has a larger score"),
     ("decode: an output's last columns are left out", DECODE, """\
@@ -42,22 +45,29 @@ FAULTS = [
         cleaned""", """\
     if (false)
         cleaned""", "Dv is a multiple of 16"),
-    ("decode: hidden NaN in V leaks", DECODE, "if (any != 0)", "if (false)", "0 times NaN"),
-    ("decode: only the first vector is looked at for NaN", DECODE, "all += check[part];", ";",
-     "right for narrow values"),
+    ("decode: hidden NaN in V leaks", DECODE, "const bool cleaned = !are_finite(sum[0], parts);",
+     "const bool cleaned = false;", "0 times NaN"),
+    ("decode: only the last vector is looked at for NaN", DECODE, "nothing += sum[part] * 0.0f;",
+     "nothing = sum[part] * 0.0f;", "right for narrow values"),
     ("decode: NaN in one lane is as good as none", DECODE,
      "lane < LANES; lane++", "lane < 1; lane++",
      "the first lane stands for all"),
-    ("decode: visible NaN in V is taken for 0", DECODE, "        return cleaned;\n    }",
-     "        return false;\n    }", "nobody asks a second time"),
+    ("decode: visible NaN in V is taken for 0", DECODE, """\
+            memcpy(to, &old, sizeof old);
+        }
+    return cleaned;""", """\
+            memcpy(to, &old, sizeof old);
+        }
+    return false;""", "nobody asks a second time"),
     ("decode: columns tell of NaN, and the last ones decide", DECODE,
      "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "= for |="),
     ("decode: values begin at the block's first", FUSED,
-     "(ptrdiff_t)first * block->v_rows.stride", "0", "right for pieces that begin with the block"),
-    ("decode: keys begin at the block's first", STRIPS, "(ptrdiff_t)first * block->k_rows.stride",
-     "0", "right for pieces that begin with the block"),
+     "attn_direct_from(&block->v_rows, first)", "attn_direct_from(&block->v_rows, 0)",
+     "right for pieces that begin with the block"),
+    ("decode: keys begin at the block's first", STRIPS, "attn_direct_from(&block->k_rows, first)",
+     "attn_direct_from(&block->k_rows, 0)", "right for pieces that begin with the block"),
     ("decode: blocks have no NaN to come back for", FUSED,
      "packed.cleaned || packed.v_direct != NULL || !again", "packed.cleaned || !again",
      "a block that was read in place knows nothing"),
@@ -65,14 +75,12 @@ FAULTS = [
      "other sums beyond a float end as NaN by themselves"),
     ("decode: keys are read where they lie", PACK, "is_in_place(set, &call->k) && "
      "call->rope.dims == 0", "is_in_place(set, &call->k)", "it is fast, and right without rope"),
-    ("decode: keys of the first head", PACK,
-     "block.k_rows = (struct attn_direct_rows){attn_operand_row(k, task->b, task->hkv, key)",
-     "block.k_rows = (struct attn_direct_rows){attn_operand_row(k, task->b, 0, key)",
-     "right for one head"),
-    ("decode: values of the first batch item", PACK,
-     "block.v_rows = (struct attn_direct_rows){attn_operand_row(v, task->b, task->hkv, key)",
-     "block.v_rows = (struct attn_direct_rows){attn_operand_row(v, 0, task->hkv, key)",
-     "right for one item"),
+    ("decode: rows of the first head", PACK,
+     ".data = attn_operand_row(operand, task->b, task->hkv, key),",
+     ".data = attn_operand_row(operand, task->b, 0, key),", "right for one head"),
+    ("decode: rows of the first batch item", PACK,
+     ".data = attn_operand_row(operand, task->b, task->hkv, key),",
+     ".data = attn_operand_row(operand, 0, task->hkv, key),", "right for one item"),
     ("decode: it takes additive scores for products", KERNEL,
      "(!kernel->products_only || call->score == ATTN_SCORE_SCALED_DOT)", "true",
      "the fastest kernel first"),
