@@ -2,6 +2,7 @@
 /* See bare_call.h. */
 #include "bench/bare_call.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,7 @@ static void step(struct attn_job *job, size_t index, void *workspace,
 
 static bool finished(struct attn_job *job) {
     struct bare_call *bare = (struct bare_call *)job;
-    pthread_mutex_lock(&bare->lock);
-    bare->done = true;
-    pthread_cond_signal(&bare->over);
-    pthread_mutex_unlock(&bare->lock);
+    atomic_store(&bare->done, true);
     return false;
 }
 
@@ -51,17 +49,17 @@ void bare_call_open(struct bare_call *bare, size_t threads) {
     struct attn_error error = {0};
     const struct attn_limits limits = {.result_bytes = (size_t)1 << 34, .flops = 1e18};
     memset(&bare->job, 0, sizeof bare->job);
+    bare->scheduler = NULL;
     if (attn_call_init(&bare->call, &bare->request, &error) != ATTN_OK ||
         attn_plan_make(&bare->call, &limits, &bare->plan, &bare->result, &error) != ATTN_OK ||
-        attn_scheduler_create(threads, 0, &bare->scheduler, &error) != ATTN_OK)
+        (threads > 1 && attn_scheduler_create(threads - 1, 0, &bare->scheduler, &error) != ATTN_OK))
         fail(error.detail);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         if (bare->result.tensors[n].wanted)
             bare->result.tensors[n].data = touched(bare->result.tensors[n].bytes);
     bare->heads = attn_heads_open(&bare->call, &bare->plan, threads,
                                   touched(attn_heads_bytes(&bare->plan, threads)));
-    pthread_mutex_init(&bare->lock, NULL);
-    pthread_cond_init(&bare->over, NULL);
+    bare->workspace = touched(bare->plan.workspace_bytes);
 }
 
 void bare_call_run(void *bare_call) {
@@ -71,12 +69,17 @@ void bare_call_run(void *bare_call) {
     bare->job.finished = finished;
     bare->job.steps = bare->plan.tasks;
     bare->job.workspace_bytes = bare->plan.workspace_bytes;
-    bare->done = false;
+    if (bare->scheduler == NULL) {
+        attn_job_run_inline(&bare->job, bare->workspace);
+        return;
+    }
+    atomic_store(&bare->done, false);
     attn_scheduler_submit(bare->scheduler, &bare->job);
-    pthread_mutex_lock(&bare->lock);
-    while (!bare->done)
-        pthread_cond_wait(&bare->over, &bare->lock);
-    pthread_mutex_unlock(&bare->lock);
+    while (attn_scheduler_help(bare->scheduler, &bare->job, bare->workspace,
+                               bare->plan.workspace_bytes))
+        continue;
+    while (!atomic_load(&bare->done)) /* for what is left of one step, at most */
+        sched_yield();
 }
 
 void bare_call_close(struct bare_call *bare) {
@@ -86,6 +89,5 @@ void bare_call_close(struct bare_call *bare) {
     attn_heads_close(bare->heads);
     free(bare->heads);
     attn_call_close(&bare->call);
-    pthread_cond_destroy(&bare->over);
-    pthread_mutex_destroy(&bare->lock);
+    free(bare->workspace);
 }

@@ -3,8 +3,6 @@
 #ifndef BENCH_BARE_CALL_H
 #define BENCH_BARE_CALL_H
 
-#include <pthread.h>
-
 #include "core/attention.h"
 
 struct bare_call {
@@ -14,15 +12,15 @@ struct bare_call {
     struct attn_plan plan;
     struct attn_result result;
     struct attn_heads *heads;
-    struct attn_scheduler *scheduler;
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
+    struct attn_scheduler *scheduler; /* NULL: one thread */
+    void *workspace;                  /* the caller's, who computes too */
+    atomic_bool done;
 };
 
 /*
  * Prepares `bare->request`, which the caller has filled after attn_request_init, on `threads`
- * threads. Borrows the request's tensors. Ends the program with a sentence when it is refused.
+ * threads, of which the one that runs the call is one. Borrows the request's tensors. Ends the
+ * program with a sentence when it is refused.
  */
 void bare_call_open(struct bare_call *bare, size_t threads);
 void bare_call_run(void *bare_call); /* struct bare_call *; one whole call */

@@ -7,12 +7,14 @@
  * a share of the read bandwidth, with more it is one of the FMA peak.
  *
  *   make bench BENCH=decode: decoding against read bandwidth and FMA peak, half a minute
- *   build/release/bench/decode [rounds [kernel]]
+ *   build/release/bench/decode [rounds [kernel [rows]]]: a family's name, and a part of the rows'
+ *   own, such as "G=8 f32 cache"
  */
 #include "bench/bare_call.h"
 #include "bench/peak.h"
 #include "bench/yardstick.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,13 +153,19 @@ static void hold_rounds(struct bare_call *bare, const struct shape *shape, const
     }
 }
 
+enum { NAME_SIZE = 64 };
+
+static const char *name_of(const struct shape *shape, char name[NAME_SIZE]) {
+    snprintf(name, NAME_SIZE, "kv=%-5zu D=%-3zu G=%zu %s %-5s", shape->keys, shape->D, shape->group,
+             shape->dtype == ATTN_FLOAT16 ? "f16" : "f32", shape->dram ? "DRAM" : "cache");
+    return name;
+}
+
 static void report(const struct shape *shape, const char *kernel, struct shares *kept) {
     const bool half = shape->dtype == ATTN_FLOAT16;
-    printf("kv=%-5zu D=%-3zu G=%zu %s %-5s %-13s %8.3f ms  ratio %.3f of %.1f GB/s read, "
-           "%.3f of the FMA peak",
-           shape->keys, shape->D, shape->group, half ? "f16" : "f32",
-           shape->dram ? "DRAM" : "cache", kernel,
-           1e3 * yardstick_median(kept->seconds, kept->rounds),
+    char name[NAME_SIZE];
+    printf("%s %-13s %8.3f ms  ratio %.3f of %.1f GB/s read, %.3f of the FMA peak",
+           name_of(shape, name), kernel, 1e3 * yardstick_median(kept->seconds, kept->rounds),
            yardstick_median(kept->of_read, kept->rounds),
            1e-9 * yardstick_median(kept->read, kept->rounds),
            yardstick_median(kept->of_peak, kept->rounds));
@@ -187,7 +195,7 @@ int main(int argc, char **argv) {
     const size_t asked = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     const size_t rounds = asked == 0 ? ROUNDS : asked;
     const char *kernel = argc > 2 ? argv[2] : NULL;
-    char machine[256];
+    char machine[256], name[NAME_SIZE];
     setvbuf(stdout, NULL, _IOLBF, 0);
     attn_start();
     if (rounds > YARDSTICK_ROUNDS_MAX)
@@ -195,13 +203,15 @@ int main(int argc, char **argv) {
     char *pool = make_pool();
     printf("%s; one query, %d heads; multiply-adds and reads with %s\n",
            yardstick_machine(machine, sizeof machine), HEADS, peak_name());
+    const char *wanted = argc > 3 ? argv[3] : "";
     for (size_t index = 0; index < 48; index++) {
         const struct shape shape = {.keys = KEYS[index / 24],
                                     .D = WIDTHS[index / 12 % 2],
                                     .group = GROUPS[index / 4 % 3],
                                     .dtype = DTYPES[index / 2 % 2],
                                     .dram = index % 2};
-        measure(&shape, pool, rounds, kernel);
+        if (strstr(name_of(&shape, name), wanted) != NULL)
+            measure(&shape, pool, rounds, kernel);
     }
     free(pool);
     return 0;

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "core/checked.h"
+#include "core/scheduler_internal.h"
 
 /* Planned seconds by which a second of waiting makes a job look shorter: nothing starves. */
 #define AGING 0.5
@@ -26,43 +27,6 @@
  * or this part of the step that it interrupts. Longer ones wait for that to end. */
 #define SHORT_SECONDS 1e-3
 #define SHORT_PART 0.25
-/* Bytes of a workspace that a worker keeps for other work: a job had reserved what is beyond. */
-#define KEPT ((size_t)1 << 20)
-
-struct arena {
-    void *memory;
-    size_t bytes;
-};
-
-struct worker {
-    struct attn_scheduler *scheduler;
-    pthread_t thread;
-    struct arena own, nested;
-    double busy_seconds;  /* under the lock */
-    double credit, since; /* seconds that it may give away, and as of when */
-    /* The step that may be interrupted, and what it was given. */
-    struct attn_job *job;
-    struct attn_checkpoint checkpoint;
-};
-
-struct attn_scheduler {
-    pthread_mutex_t lock;
-    pthread_cond_t work; /* a step may be there, or `stopping` */
-    pthread_cond_t idle; /* the list became empty */
-    struct attn_job *first, *last;
-    atomic_int_least64_t waiting; /* written under the lock; see struct attn_checkpoint */
-    bool stopping;
-    int niceness;
-    size_t worker_count;
-    struct worker workers[];
-};
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* What is no such number is as much as can be. */
 static int_least64_t nanoseconds(double seconds) {
     return seconds >= 0 && seconds < 9e9 ? (int_least64_t)(1e9 * seconds) : INT_LEAST64_MAX;
@@ -129,7 +93,7 @@ static bool may_interrupt(const struct attn_scheduler *scheduler, const struct a
 /* The job to take a step of, or to finish; NULL when there is nothing to do. With `outer`, only one
  * that may interrupt it, which it cannot itself. Under the lock. */
 static struct attn_job *choose(struct attn_scheduler *scheduler, const struct attn_job *outer) {
-    const double now = now_seconds();
+    const double now = attn_scheduler_now();
     struct attn_job *best = NULL;
     double best_rank = INFINITY;
     double cheapest = INFINITY;
@@ -152,40 +116,40 @@ static struct attn_job *choose(struct attn_scheduler *scheduler, const struct at
     return best;
 }
 
-static void empty(struct arena *arena) {
+void attn_arena_empty(struct attn_arena *arena) {
     free(arena->memory);
-    *arena = (struct arena){0};
+    *arena = (struct attn_arena){0};
 }
 
 /* Makes the arena at least `bytes` large; false when there is no memory for it. */
-static bool fit(struct arena *arena, size_t bytes) {
+static bool fit(struct attn_arena *arena, size_t bytes) {
     size_t rounded;
-    if (bytes <= arena->bytes && (arena->bytes <= KEPT || bytes > KEPT))
+    if (bytes <= arena->bytes && (arena->bytes <= ATTN_WORKER_KEPT || bytes > ATTN_WORKER_KEPT))
         return true;
     if (!attn_round_up_size(bytes, 64, &rounded))
         return false;
-    empty(arena);
+    attn_arena_empty(arena);
     arena->memory = aligned_alloc(64, rounded);
     arena->bytes = arena->memory ? rounded : 0;
     return arena->memory != NULL;
 }
 
 /* The worker has worked on its own step since it last asked. */
-static void earn(struct worker *worker) {
-    const double now = now_seconds();
+static void earn(struct attn_worker *worker) {
+    const double now = attn_scheduler_now();
     worker->credit = fmin(worker->credit + (now - worker->since), CREDIT);
     worker->since = now;
 }
 
 /* It has given its time away. */
-static void spend(struct worker *worker) {
-    const double now = now_seconds();
+static void spend(struct attn_worker *worker) {
+    const double now = attn_scheduler_now();
     worker->credit -= now - worker->since;
     worker->since = now;
 }
 
 /* Takes one step of `job`, or marks it as lacking memory. Called and returns under the lock. */
-static void take_step(struct worker *worker, struct attn_job *job, struct arena *arena,
+static void take_step(struct attn_worker *worker, struct attn_job *job, struct attn_arena *arena,
                       const struct attn_checkpoint *checkpoint) {
     struct attn_scheduler *scheduler = worker->scheduler;
     const size_t index = job->state.next_step++;
@@ -225,7 +189,7 @@ static void finish(struct attn_scheduler *scheduler, struct attn_job *job) {
 }
 
 /* One step of a job that was chosen, its end, or both. Called and returns under the lock. */
-static void advance(struct worker *worker, struct attn_job *job, struct arena *arena,
+static void advance(struct attn_worker *worker, struct attn_job *job, struct attn_arena *arena,
                     const struct attn_checkpoint *checkpoint) {
     if (!is_over(job))
         take_step(worker, job, arena, checkpoint);
@@ -236,7 +200,7 @@ static void advance(struct worker *worker, struct attn_job *job, struct arena *a
 
 /* Runs what may interrupt the worker's own step while it has credit. Called and returns under the
  * lock. What was looked for in vain is not looked for again during the step. */
-static void interrupt(struct worker *worker) {
+static void interrupt(struct attn_worker *worker) {
     struct attn_scheduler *scheduler = worker->scheduler;
     struct attn_job *const outer = worker->job;
     while (worker->credit > 0 && !atomic_load_explicit(&outer->cancelled, memory_order_relaxed)) {
@@ -253,21 +217,22 @@ static void interrupt(struct worker *worker) {
 }
 
 static void give_way(void *context) {
-    struct worker *worker = context;
+    struct attn_worker *worker = context;
     earn(worker);
     if (worker->credit <= 0)
         return;
     pthread_mutex_lock(&worker->scheduler->lock);
     interrupt(worker);
     pthread_mutex_unlock(&worker->scheduler->lock);
-    if (worker->nested.bytes > KEPT)
-        empty(&worker->nested);
+    if (worker->nested.bytes > ATTN_WORKER_KEPT)
+        attn_arena_empty(&worker->nested);
     spend(worker);
 }
 
 /* One step of a job that was chosen, which may be interrupted. */
-static void advance_own(struct worker *worker, struct attn_job *job) {
-    const double begin = now_seconds();
+static void advance_own(struct attn_worker *worker, struct attn_job *job) {
+    const double begin = attn_scheduler_now();
+    attn_worker_judge_wait(worker, begin);
     worker->job = job;
     worker->since = begin;
     worker->checkpoint = (struct attn_checkpoint){.cancelled = &job->cancelled,
@@ -280,20 +245,8 @@ static void advance_own(struct worker *worker, struct attn_job *job) {
     worker->busy_seconds += worker->since - begin;
 }
 
-/* Called and returns under the lock. */
-static void wait_for_work(struct worker *worker) {
-    struct attn_scheduler *scheduler = worker->scheduler;
-    if (worker->own.bytes <= KEPT) {
-        pthread_cond_wait(&scheduler->work, &scheduler->lock);
-        return;
-    }
-    pthread_mutex_unlock(&scheduler->lock);
-    empty(&worker->own);
-    pthread_mutex_lock(&scheduler->lock);
-}
-
 static void *work(void *argument) {
-    struct worker *worker = argument;
+    struct attn_worker *worker = argument;
     struct attn_scheduler *scheduler = worker->scheduler;
     if (scheduler->niceness > 0) /* of a thread alone, on Linux */
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + scheduler->niceness);
@@ -305,7 +258,7 @@ static void *work(void *argument) {
         else if (scheduler->stopping)
             break;
         else
-            wait_for_work(worker);
+            attn_worker_wait(worker);
     }
     pthread_mutex_unlock(&scheduler->lock);
     return NULL;
@@ -324,8 +277,10 @@ enum attn_status attn_scheduler_create(size_t workers, int niceness, struct attn
     pthread_cond_init(&scheduler->idle, NULL);
     atomic_init(&scheduler->waiting, INT_LEAST64_MAX);
     scheduler->niceness = niceness;
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    scheduler->may_wait_awake = cpus > 1 && workers <= (size_t)cpus;
     for (; scheduler->worker_count < workers; scheduler->worker_count++) {
-        struct worker *worker = &scheduler->workers[scheduler->worker_count];
+        struct attn_worker *worker = &scheduler->workers[scheduler->worker_count];
         worker->scheduler = scheduler;
         worker->credit = CREDIT;
         if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
@@ -349,8 +304,8 @@ void attn_scheduler_free(struct attn_scheduler **handle) {
     pthread_mutex_unlock(&scheduler->lock);
     for (size_t n = 0; n < scheduler->worker_count; n++) {
         pthread_join(scheduler->workers[n].thread, NULL);
-        empty(&scheduler->workers[n].own);
-        empty(&scheduler->workers[n].nested);
+        attn_arena_empty(&scheduler->workers[n].own);
+        attn_arena_empty(&scheduler->workers[n].nested);
     }
     pthread_cond_destroy(&scheduler->idle);
     pthread_cond_destroy(&scheduler->work);
@@ -361,7 +316,7 @@ void attn_scheduler_free(struct attn_scheduler **handle) {
 
 void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *job) {
     memset(&job->state, 0, sizeof job->state);
-    job->state.enqueued_at = now_seconds();
+    job->state.enqueued_at = attn_scheduler_now();
     pthread_mutex_lock(&scheduler->lock);
     enter(scheduler, job);
     if (job->steps > 1)
@@ -369,6 +324,27 @@ void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *jo
     else
         pthread_cond_signal(&scheduler->work);
     pthread_mutex_unlock(&scheduler->lock);
+}
+
+/* True when the job is inside and has a step that nobody took. */
+static bool has_step(const struct attn_scheduler *scheduler, const struct attn_job *wanted) {
+    const struct attn_job *job = scheduler->first;
+    while (job != NULL && job != wanted)
+        job = job->state.next;
+    return job != NULL && job->state.next_step < job->steps;
+}
+
+bool attn_scheduler_help(struct attn_scheduler *scheduler, struct attn_job *job, void *workspace,
+                         size_t bytes) {
+    struct attn_worker caller = {.scheduler = scheduler};
+    struct attn_arena arena = {workspace, bytes};
+    const struct attn_checkpoint checkpoint = {.cancelled = &job->cancelled};
+    pthread_mutex_lock(&scheduler->lock);
+    const bool helps = has_step(scheduler, job) && job->workspace_bytes <= bytes;
+    if (helps)
+        advance(&caller, job, &arena, &checkpoint);
+    pthread_mutex_unlock(&scheduler->lock);
+    return helps;
 }
 
 bool attn_job_lacked_memory(const struct attn_job *job) {

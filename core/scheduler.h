@@ -33,7 +33,7 @@ struct attn_job {
        `checkpoint` tells of `cancelled` too. */
     void (*step)(struct attn_job *job, size_t index, void *workspace,
                  const struct attn_checkpoint *checkpoint);
-    /* Called once per phase, on the worker that ended the last step, after all steps have returned.
+    /* Called once per phase, on the thread that ended the last step, after all steps have returned.
        True: the job goes on with its new step, steps, workspace_bytes and cost. False: the job is
        over and its memory is no longer looked at; it may already be gone when this returns. */
     bool (*finished)(struct attn_job *job);
@@ -76,6 +76,15 @@ void attn_scheduler_free(struct attn_scheduler **handle);
  * says so.
  */
 void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *job);
+
+/*
+ * Runs one step of a submitted job on the calling thread, as one more worker, so that who waits for
+ * a job need not be idle; `workspace` is the caller's, of `bytes` bytes, aligned to 64. The job's
+ * memory must stay until this returns. False, and nothing done, when all its steps were taken or
+ * one needs more workspace.
+ */
+bool attn_scheduler_help(struct attn_scheduler *scheduler, struct attn_job *job, void *workspace,
+                         size_t bytes);
 
 /* True when a step was skipped because its workspace could not be had. */
 bool attn_job_lacked_memory(const struct attn_job *job);
