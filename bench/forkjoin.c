@@ -12,6 +12,7 @@
 #include "bench/figure.h"
 #include "bench/yardstick.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

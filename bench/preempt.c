@@ -20,6 +20,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

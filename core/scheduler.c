@@ -328,9 +328,11 @@ void attn_scheduler_submit(struct attn_scheduler *scheduler, struct attn_job *jo
 
 /* True when the job is inside and has a step that nobody took. */
 static bool has_step(const struct attn_scheduler *scheduler, const struct attn_job *wanted) {
-    const struct attn_job *job = scheduler->first;
+    struct attn_job *job = scheduler->first;
     while (job != NULL && job != wanted)
         job = job->state.next;
+    if (job != NULL)
+        skip_if_cancelled(job);
     return job != NULL && job->state.next_step < job->steps;
 }
 
