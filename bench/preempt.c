@@ -19,8 +19,8 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <signal.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
