@@ -104,7 +104,7 @@ SANITIZE_ubsan := UBSAN_OPTIONS=print_stacktrace=1
 SANITIZE_tsan := CK_FORK=no TSAN_OPTIONS=$(SUPP)/tsan.supp:exitcode=66
 SANITIZE := $(SANITIZE_$(VARIANT))
 
-.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e load mutate bench bench-peers format check-format \
+.PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e contract load mutate bench bench-peers format check-format \
         syntax tidy cppcheck shellcheck install uninstall generate clean help setup have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -124,6 +124,7 @@ PORT ?= 8080
 ARGS ?=
 E2E ?= tests/e2e
 LOAD ?=
+CONTRACT ?=
 MUTATE ?=
 
 run: ## install what is missing, build, and start the daemon on 127.0.0.1 (PORT=8080, ARGS=more flags)
@@ -154,6 +155,10 @@ unit: ## build and run the C unit tests (VARIANT=asan|ubsan|tsan|debug; UNIT=cor
 e2e: ## build the daemon and test it over HTTP (VARIANT=..., E2E=files, PYTEST_ARGS='-k name')
 	+@$(parallel) $(DAEMON)
 	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -p no:cacheprovider $(E2E) $(PYTEST_ARGS)
+
+contract: ## hold the daemon to openapi.yaml with drawn calls (VARIANT=..., CONTRACT='--seed N')
+	+@$(parallel) $(DAEMON)
+	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) tests/contract/run.py $(CONTRACT)
 
 load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requests N')
 	+@$(parallel) $(DAEMON)
@@ -224,8 +229,8 @@ $(GENERATED):
 	@mkdir -p $(@D)
 	$(call say,GEN)$(CC) -std=c17 -O1 $(WARN) -o $(@D)/$(basename $(<F)) $< -lm && $(@D)/$(basename $(<F)) > $@
 
-# The contract is part of the program: server/contract.c.
-$(BUILD)/obj/server/contract.o: openapi.yaml
+# The contract and its page are part of the program: server/documents.c.
+$(BUILD)/obj/server/documents.o: openapi.yaml docs/api.html
 
 # Rewritten only when what they record has changed: new flags rebuild all, a file that came or went
 # rebuilds the archives, and nothing else does.
@@ -241,8 +246,9 @@ have-packages:
 	@$(PKG_CONFIG) --exists --print-errors $(PKGS) || \
 	    { echo "Run 'make setup' to install what is missing." >&2; exit 1; }
 
-generate: $(BUILD)/tools/config_docs ## write the files made from config/options.def
+generate: $(BUILD)/tools/config_docs ## write the files made from config/options.def and openapi.yaml
 	$<
+	$(PYTHON) tools/api_page/page.py
 
 $(BUILD)/tools/config_docs: $(call obj,tools/config_docs.c) $(CONFIG)
 	@mkdir -p $(@D)

@@ -18,19 +18,31 @@
 
 enum {
     CONFIG_HOST_SIZE = 254,
-    CONFIG_STRING_SIZE = 256,
+    CONFIG_STRING_SIZE = 1001,
     CONFIG_PATH_SIZE = 4096,
     CONFIG_ERROR_SIZE = 6144,
 };
 
-/* Where to listen. host is an IPv4 or IPv6 address without brackets, or a host name. */
+/* Where to listen. host is an IPv4 or IPv6 address without brackets, or a host name; or, where
+   is_path is set, the path of a Unix socket, and port is 0. */
 struct config_address {
     char host[CONFIG_HOST_SIZE];
     uint16_t port;
+    bool is_path;
+};
+
+enum { CONFIG_ADDRESSES_MAX = 4 };
+
+struct config_addresses {
+    struct config_address items[CONFIG_ADDRESSES_MAX];
+    size_t count; /* >= 1 */
 };
 
 /* The words of the option `log`, in their order. */
 enum config_log { CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, CONFIG_LOG_ALL };
+
+/* The words of the option `socket_mode`, in their order. */
+enum config_socket_mode { CONFIG_MODE_0600, CONFIG_MODE_0660, CONFIG_MODE_0666 };
 
 /* Where a value came from, weakest first. CONFIG_AUTO marks a value the machine decided. */
 enum config_source { CONFIG_DEFAULT, CONFIG_AUTO, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
@@ -50,7 +62,7 @@ enum config_id {
     CONFIG_ID_COUNT
 };
 
-#define CONFIG_FIELD_ADDRESS(name) struct config_address name;
+#define CONFIG_FIELD_ADDRESSES(name) struct config_addresses name;
 #define CONFIG_FIELD_STRING(name) char name[CONFIG_STRING_SIZE];
 #define CONFIG_FIELD_CHOICE(name) unsigned name;
 #define CONFIG_FIELD_INTEGER(name) uint64_t name;
@@ -59,7 +71,7 @@ enum config_id {
 #define CONFIG_FIELD_BOOL(name) bool name;
 
 /*
- * One field per option, in plain C types: listen (host, port), threads, max_body (bytes),
+ * One field per option, in plain C types: listen (items, count), threads, max_body (bytes),
  * queue_timeout_ms, … It owns no memory and may be copied.
  */
 struct attn_config {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The type ADDRESS: host:port, where host is an IPv4 address, an IPv6 address in brackets or a host
- * name. It refuses what getaddrinfo() would take in a surprising way: a missing host, a missing
- * port, and four numbers that are no IPv4 address.
+ * The type ADDRESSES: a comma list of host:port, where host is an IPv4 address, an IPv6 address in
+ * brackets or a host name, and of unix:/path. It refuses what getaddrinfo() would take in a
+ * surprising way: a missing host, a missing port, and four numbers that are no IPv4 address; and a
+ * path that is relative, for that depends on where the daemon was started.
  */
 #include "config/internal.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
+#include <sys/un.h>
+
+#define PATH_PREFIX "unix:"
 
 static bool parse_port(const char *text, uint16_t *out, struct config_phrase *phrase) {
     unsigned long port = 0;
@@ -49,12 +53,31 @@ static bool check_name_or_ipv4(const char *host, struct config_phrase *phrase) {
     return true;
 }
 
-bool config_parse_address(const struct config_option *option, const char *text, void *field,
+static bool parse_path(const char *path, struct config_address *parsed,
+                       struct config_phrase *phrase) {
+    const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+    const size_t length = strlen(path);
+    if (path[0] != '/')
+        return config_complain(phrase, "has a path that does not begin with /");
+    if (length > longest)
+        return config_complain(phrase, "has a path of %zu bytes, and a socket's has at most %zu",
+                               length, longest);
+    memcpy(parsed->host, path, length + 1);
+    parsed->is_path = true;
+    return true;
+}
+
+static bool parse_address(const char *text, struct config_address *out,
                           struct config_phrase *phrase) {
     struct config_address parsed = {0};
-    (void)option;
     if (text[0] == '\0')
         return config_complain(phrase, "is empty");
+    if (strncmp(text, PATH_PREFIX, sizeof PATH_PREFIX - 1) == 0) {
+        if (!parse_path(text + sizeof PATH_PREFIX - 1, &parsed, phrase))
+            return false;
+        *out = parsed;
+        return true;
+    }
     const char *colon = strrchr(text, ':');
     const char *bracket = strrchr(text, ']');
     if (colon == NULL || (bracket != NULL && colon < bracket))
@@ -69,19 +92,57 @@ bool config_parse_address(const struct config_option *option, const char *text, 
     if (!(ipv6 ? check_ipv6 : check_name_or_ipv4)(parsed.host, phrase) ||
         !parse_port(colon + 1, &parsed.port, phrase))
         return false;
+    *out = parsed;
+    return true;
+}
+
+bool config_parse_addresses(const struct config_option *option, const char *text, void *field,
+                            struct config_phrase *phrase) {
+    struct config_addresses parsed = {0};
+    char one[CONFIG_HOST_SIZE + 16];
+    (void)option;
+    for (const char *rest = text;; rest++) {
+        const size_t length = strcspn(rest, ",");
+        if (parsed.count == CONFIG_ADDRESSES_MAX)
+            return config_complain(phrase, "has more than %d addresses", CONFIG_ADDRESSES_MAX);
+        if (length >= sizeof one)
+            return config_complain(phrase, "has a host longer than %d characters",
+                                   CONFIG_HOST_SIZE - 1);
+        memcpy(one, rest, length);
+        one[length] = '\0';
+        if (length == 0 && text[0] != '\0')
+            return config_complain(phrase, "has a comma without an address beside it");
+        if (!parse_address(one, &parsed.items[parsed.count++], phrase))
+            return false;
+        rest += length;
+        if (*rest == '\0')
+            break;
+    }
     memcpy(field, &parsed, sizeof parsed);
     return true;
 }
 
-void config_format_address(const struct config_option *option, const void *field, char *out,
-                           size_t size) {
-    const struct config_address *address = field;
+static int format_address(const struct config_address *address, char *out, size_t size) {
+    if (address->is_path)
+        return snprintf(out, size, PATH_PREFIX "%s", address->host);
     const bool ipv6 = strchr(address->host, ':') != NULL;
-    (void)option;
-    snprintf(out, size, ipv6 ? "[%s]:%u" : "%s:%u", address->host, (unsigned)address->port);
+    return snprintf(out, size, ipv6 ? "[%s]:%u" : "%s:%u", address->host, (unsigned)address->port);
 }
 
-void config_describe_address(const struct config_option *option, char *out, size_t size) {
+void config_format_addresses(const struct config_option *option, const void *field, char *out,
+                             size_t size) {
+    const struct config_addresses *addresses = field;
+    size_t used = 0;
     (void)option;
-    snprintf(out, size, "host:port or [IPv6]:port, port 0 to 65535");
+    for (size_t i = 0; i < addresses->count && used < size; i++) {
+        if (i > 0)
+            out[used++] = ',';
+        used += (size_t)format_address(&addresses->items[i], out + used, size - used);
+    }
+}
+
+void config_describe_addresses(const struct config_option *option, char *out, size_t size) {
+    (void)option;
+    snprintf(out, size, "host:port, [IPv6]:port (port 0 to 65535) and unix:/path, up to %d of them",
+             CONFIG_ADDRESSES_MAX);
 }

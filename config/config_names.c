@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define FIELD_ADDRESS(name) name
+#define FIELD_ADDRESSES(name) name
 #define FIELD_STRING(name) name
 #define FIELD_CHOICE(name) name
 #define FIELD_INTEGER(name) name

@@ -59,7 +59,7 @@ static void print_help_option(FILE *out, const struct config_option *option) {
 }
 
 void config_print_help(FILE *out) {
-    fputs("Usage: attentiond [--listen HOST:PORT] [--config FILE] [OPTION...]\n"
+    fputs("Usage: attentiond [--listen ADDRESSES] [--config FILE] [OPTION...]\n"
           "Answers attention requests over HTTP until SIGTERM or SIGINT.\n"
           "\n"
           "A value comes from the weakest to the strongest of: its default, the file, the\n"

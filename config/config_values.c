@@ -285,8 +285,8 @@ static void describe_bool(const struct config_option *option, char *out, size_t 
 }
 
 const struct config_type config_types[CONFIG_TYPE_COUNT] = {
-    [CONFIG_TYPE_ADDRESS] = {"ADDRESS", config_parse_address, config_format_address,
-                             config_describe_address},
+    [CONFIG_TYPE_ADDRESSES] = {"ADDRESSES", config_parse_addresses, config_format_addresses,
+                               config_describe_addresses},
     [CONFIG_TYPE_STRING] = {"TEXT", parse_string, format_string, describe_string},
     [CONFIG_TYPE_CHOICE] = {"WORD", parse_choice, format_choice, describe_choice},
     [CONFIG_TYPE_INTEGER] = {"N", parse_integer, format_integer, describe_integer},

@@ -9,7 +9,7 @@
 #include "config/config.h"
 
 enum config_type_id {
-    CONFIG_TYPE_ADDRESS,
+    CONFIG_TYPE_ADDRESSES,
     CONFIG_TYPE_STRING,
     CONFIG_TYPE_CHOICE,
     CONFIG_TYPE_INTEGER,
@@ -34,7 +34,7 @@ extern const struct config_option config_options[CONFIG_ID_COUNT];
 
 enum {
     CONFIG_NAME_SIZE = 40,    /* any name in any spelling */
-    CONFIG_VALUE_SIZE = 320,  /* any value, formatted */
+    CONFIG_VALUE_SIZE = 1100, /* any value, formatted: four addresses are longest */
     CONFIG_PHRASE_SIZE = 160, /* "is not a whole number" and the like */
 };
 
@@ -55,12 +55,12 @@ struct config_type {
 };
 extern const struct config_type config_types[CONFIG_TYPE_COUNT];
 
-/* The type ADDRESS, which has a file of its own. */
-bool config_parse_address(const struct config_option *option, const char *text, void *field,
-                          struct config_phrase *phrase);
-void config_format_address(const struct config_option *option, const void *field, char *out,
-                           size_t size);
-void config_describe_address(const struct config_option *option, char *out, size_t size);
+/* The type ADDRESSES, which has a file of its own. */
+bool config_parse_addresses(const struct config_option *option, const char *text, void *field,
+                            struct config_phrase *phrase);
+void config_format_addresses(const struct config_option *option, const void *field, char *out,
+                             size_t size);
+void config_describe_addresses(const struct config_option *option, char *out, size_t size);
 
 /* Writes the phrase; always returns false, for `return config_complain(…)`. */
 bool config_complain(struct config_phrase *phrase, const char *format, ...)

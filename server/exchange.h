@@ -56,7 +56,7 @@ struct exchange_answer {
     bool varies;            /* with Accept-Encoding */
     const void *data;       /* borrowed from the exchange or static */
     size_t length;
-    const char *allow; /* a header's value, or NULL */
+    const char *allow, *etag, *policy; /* values of Allow, ETag, Content-Security-Policy, or NULL */
     bool retry_after, close;
     int problem; /* its code, or 0 */
 };
@@ -82,14 +82,17 @@ struct exchange {
     struct route_captures captures;
     enum http_method method;
     const char *method_name, *path, *content_type, *accept;
-    const char *content_encoding, *accept_encoding;
-    struct codec_query_option *query; /* owned array of borrowed text */
+    const char *content_encoding, *accept_encoding, *if_none_match;
+    const char *origin; /* of the page that asks, if its pages may read the answer; or NULL */
+    bool is_preflight, asks_private_network; /* a browser's question before the request proper */
+    struct codec_query_option *query;        /* owned array of borrowed text */
     size_t query_count;
     char id[REQUEST_ID_SIZE], trace[TRACE_ID_SIZE], remote[64], allow[64];
 
     bool escaped_path; /* as sent it has percent signs: no route's */
     bool has_body, has_length, expects_continue;
     bool lacks_length; /* its method takes a body, whose end is not stated: it is not read */
+    bool stray_body;   /* its method takes none, but one comes: it is not read */
     uint64_t content_length;
     size_t body_limit;
     unsigned body_weight;               /* bytes of the budget per byte of plain body */

@@ -20,7 +20,8 @@ static void refuse_unmatched(struct exchange *exchange, bool path_known) {
     char hint[100];
     if (!path_known) {
         exchange_fail(exchange, PROBLEM_NOT_FOUND,
-                      "There is nothing at the path \"%.100s\". Did you mean %s?", exchange->path,
+                      "There is nothing at the path \"%.100s\"%s. Did you mean %s?", exchange->path,
+                      exchange->escaped_path ? " when it is written with percent signs" : "",
                       route_nearest(exchange->path, hint, sizeof hint));
         return;
     }
@@ -131,8 +132,13 @@ void exchange_head(struct exchange *exchange) {
         exchange->route =
             route_find(exchange->path, exchange->method, &exchange->captures, &path_known);
     if (exchange->route == NULL) {
-        exchange->answer.close |= exchange->lacks_length;
+        exchange->answer.close |= exchange->lacks_length || exchange->stray_body;
         refuse_unmatched(exchange, path_known);
+        return;
+    }
+    if (exchange->stray_body) {
+        exchange_fail(exchange, PROBLEM_BAD_FRAMING,
+                      "This method takes no body; send the request without one.");
         return;
     }
     if (exchange->lacks_length && !exchange->route->empty_body) {

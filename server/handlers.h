@@ -21,6 +21,7 @@ void ops_ready(struct exchange *exchange);
 void ops_metrics(struct exchange *exchange);
 void ops_describe(struct exchange *exchange);
 void ops_contract(struct exchange *exchange);
+void ops_page(struct exchange *exchange);
 
 /* The Open Inference Protocol (oip_handler.c). */
 struct oip_model;

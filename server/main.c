@@ -33,8 +33,12 @@ struct program {
     struct service service;
     struct http_server *http;
     struct typeface typeface;
-    int listener;
+    int listeners[CONFIG_ADDRESSES_MAX]; /* as many as could be opened, of the configured ones */
+    size_t listener_count;
 };
+
+_Static_assert((int)CONFIG_ADDRESSES_MAX <= (int)HTTP_LISTENERS_MAX,
+               "every address has a listener");
 
 /* The one variable of its kind: a signal handler can reach nothing else. */
 static int stop_event = -1;
@@ -45,6 +49,39 @@ static void print_error(const char *text) {
 
 /* ---- configuration ---- */
 
+/* Whether nobody but this machine can connect. */
+static bool is_on_loopback(const struct config_addresses *addresses) {
+    bool on_loopback = true;
+    for (size_t i = 0; i < addresses->count; i++) {
+        const struct config_address *address = &addresses->items[i];
+        const bool is_name = address->host[strspn(address->host, "0123456789.")] != '\0';
+        on_loopback = on_loopback && (address->is_path || strcmp(address->host, "localhost") == 0 ||
+                                      (!is_name && strncmp(address->host, "127.", 4) == 0) ||
+                                      strcmp(address->host, "::1") == 0);
+    }
+    return on_loopback;
+}
+
+/* What config/ cannot know: kernels and origins. */
+static bool check_names(const struct attn_config *config, struct config_error *error) {
+    struct cors cors;
+    if (!cors_read(&cors, config->cors_origins, is_on_loopback(&config->listen), error->text,
+                   sizeof error->text))
+        return false;
+    if (config->kernel[0] == '\0')
+        return true;
+    const struct attn_kernel *kernel = attn_kernel_find(config->kernel);
+    if (kernel != NULL && kernel->available())
+        return true;
+    char names[ATTN_KERNEL_NAMES_SIZE];
+    snprintf(
+        error->text, sizeof error->text,
+        "kernel: there is no kernel \"%s\" on this machine; there are %s. Leave the option out "
+        "to have one chosen.",
+        config->kernel, attn_kernel_names(names));
+    return false;
+}
+
 /* The exit status when the program is not to run, or -1. */
 static int configure(struct attn_config *config, int argc, char **argv) {
     static struct config_error error;
@@ -52,17 +89,8 @@ static int configure(struct attn_config *config, int argc, char **argv) {
     if ((action == CONFIG_RUN || action == CONFIG_CHECK) &&
         !config_resolve_auto(config, "", &error))
         action = CONFIG_REJECTED;
-    if ((action == CONFIG_RUN || action == CONFIG_CHECK) && config->kernel[0] != '\0') {
-        const struct attn_kernel *kernel = attn_kernel_find(config->kernel);
-        if (kernel == NULL || !kernel->available()) {
-            char names[ATTN_KERNEL_NAMES_SIZE];
-            snprintf(error.text, sizeof error.text,
-                     "kernel: there is no kernel \"%s\" on this machine; there are %s. Leave the "
-                     "option out to have one chosen.",
-                     config->kernel, attn_kernel_names(names));
-            action = CONFIG_REJECTED;
-        }
-    }
+    if ((action == CONFIG_RUN || action == CONFIG_CHECK) && !check_names(config, &error))
+        action = CONFIG_REJECTED;
     switch (action) {
     case CONFIG_RUN:
         return -1;
@@ -95,6 +123,9 @@ static void take_limits(struct service *service, const struct attn_config *confi
         .connections = config->max_connections,
         .cancel_on_disconnect = config->cancel_on_disconnect,
     };
+    char error[CONFIG_ERROR_SIZE]; /* there was none when the configuration was checked */
+    cors_read(&service->cors, config->cors_origins, is_on_loopback(&config->listen), error,
+              sizeof error);
     service->workers = config->threads;
     service->io_threads = config->io_threads;
     service->kernel = config->kernel[0] == '\0' ? NULL : config->kernel;
@@ -160,6 +191,7 @@ static bool start_service(struct program *program) {
     struct attn_error error = {0};
     take_limits(service, &program->config);
     machine_probe(&service->machine);
+    documents_open(service->documents);
     buffer_pool_open(program->config.memory_budget / 4);
     service->log = &program->log;
     service->metrics = metrics_create();
@@ -180,8 +212,8 @@ static bool start_service(struct program *program) {
 
 static bool start_http(struct program *program) {
     const struct attn_config *config = &program->config;
-    const struct http_options options = {
-        .listener = program->listener,
+    struct http_options options = {
+        .listener_count = program->listener_count,
         .io_threads = config->io_threads,
         .connections = config->max_connections,
         .header_timeout_ms = config->header_timeout_ms,
@@ -189,6 +221,7 @@ static bool start_http(struct program *program) {
         .send_timeout_ms = config->send_timeout_ms,
         .idle_timeout_ms = config->idle_timeout_ms,
     };
+    memcpy(options.listeners, program->listeners, sizeof program->listeners);
     program->http = http_server_start(&program->service, &options);
     if (program->http == NULL)
         print_error("the I/O threads cannot be started");
@@ -196,27 +229,55 @@ static bool start_http(struct program *program) {
 }
 
 static bool start_listening(struct program *program) {
+    static const mode_t modes[] = {
+        [CONFIG_MODE_0600] = 0600, [CONFIG_MODE_0660] = 0660, [CONFIG_MODE_0666] = 0666};
+    const struct attn_config *config = &program->config;
     char error[512];
-    const struct config_address *address = &program->config.listen;
-    program->listener = listener_open(address->host, address->port, error, sizeof error);
-    if (program->listener < 0)
-        print_error(error);
-    return program->listener >= 0;
+    for (size_t i = 0; i < config->listen.count; i++) {
+        const struct config_address *address = &config->listen.items[i];
+        const int listener =
+            address->is_path
+                ? listener_open_path(address->host, modes[config->socket_mode], error, sizeof error)
+                : listener_open(address->host, address->port, error, sizeof error);
+        if (listener < 0) {
+            print_error(error);
+            return false;
+        }
+        program->listeners[program->listener_count++] = listener;
+    }
+    return true;
+}
+
+/* How the n-th address is spoken to: a URL, and what curl needs beside it. */
+static void describe_address(const struct program *program, size_t n, char *url, size_t url_size,
+                             char *flag, size_t flag_size) {
+    const struct config_address *address = &program->config.listen.items[n];
+    const bool is_v6 = strchr(address->host, ':') != NULL;
+    flag[0] = '\0';
+    if (address->is_path)
+        snprintf(flag, flag_size, "--unix-socket %s ", address->host);
+    snprintf(url, url_size, "http://%s%s%s:%u", is_v6 ? "[" : "", address->host, is_v6 ? "]" : "",
+             listener_port(program->listeners[n]));
+    if (address->is_path)
+        snprintf(url, url_size, "http://localhost");
 }
 
 static void announce(struct program *program) {
-    const char *host = program->config.listen.host;
-    const bool is_v6 = strchr(host, ':') != NULL;
-    char url[CONFIG_HOST_SIZE + 32];
-    snprintf(url, sizeof url, "http://%s%s%s:%u", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-             listener_port(program->listener));
-    printf("attentiond %s on %s\n"
-           "  description %s/v1\n  contract    %s/openapi.yaml\n  metrics     %s/metrics\n"
-           "Try it:\n  curl -s %s/v1/attention -H 'Content-Type: application/json' "
+    char url[CONFIG_HOST_SIZE + 32], flag[CONFIG_HOST_SIZE + 32], place[CONFIG_HOST_SIZE + 64];
+    for (size_t i = 0; i < program->listener_count; i++) {
+        const struct config_address *address = &program->config.listen.items[i];
+        describe_address(program, i, url, sizeof url, flag, sizeof flag);
+        snprintf(place, sizeof place, "%s%s", address->is_path ? "unix:" : "",
+                 address->is_path ? address->host : url);
+        printf("attentiond %s on %s\n", ATTN_VERSION, place);
+        access_log_event(&program->log, "listening", place);
+    }
+    describe_address(program, 0, url, sizeof url, flag, sizeof flag);
+    printf("  description %s/v1\n  contract    %s/openapi.yaml\n  metrics     %s/metrics\n"
+           "Try it:\n  curl -s %s%s/v1/attention -H 'Content-Type: application/json' "
            "-d '{\"q\":[[1,0],[0,1]],\"k\":[[1,0],[0,1]],\"v\":[[1,2],[3,4]],\"weights\":true}'\n",
-           ATTN_VERSION, url, url, url, url, url);
+           url, url, url, flag, url);
     fflush(stdout);
-    access_log_event(&program->log, "listening", url);
 }
 
 static bool start(struct program *program) {
@@ -263,7 +324,8 @@ static void drain(struct program *program) {
         wait_signal((int)program->config.lame_duck_ms);
     atomic_store(&service->phase, SERVICE_DRAINING);
     http_server_quiesce(program->http);
-    listener_shut(program->listener);
+    for (size_t i = 0; i < program->listener_count; i++)
+        listener_shut(program->listeners[i]);
     if (wait_idle(program, program->config.drain_timeout_ms))
         return;
     access_log_event(&program->log, "cutting", "calls in flight are answered 503");
@@ -274,20 +336,28 @@ static void drain(struct program *program) {
     wait_idle(program, CUT_MS);
 }
 
+static void close_listeners(const struct program *program) {
+    for (size_t i = 0; i < program->listener_count; i++) {
+        const struct config_address *address = &program->config.listen.items[i];
+        if (address->is_path)
+            listener_remove_path(program->listeners[i], address->host);
+        close(program->listeners[i]);
+    }
+}
+
 /* The buffer pool's idle buffers end with the process: unmapping gigabytes first helps nobody. */
 static void stop(struct program *program) {
     if (program->http != NULL)
         http_server_stop(program->http);
     attn_scheduler_free(&program->service.scheduler);
-    if (program->listener >= 0)
-        close(program->listener);
+    close_listeners(program);
     admission_free(program->service.admission);
     metrics_free(program->service.metrics);
     typeface_free(&program->typeface);
 }
 
 int main(int argc, char **argv) {
-    static struct program program = {.listener = -1};
+    static struct program program;
     const int status = configure(&program.config, argc, argv);
     if (status >= 0)
         return status;

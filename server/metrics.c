@@ -68,7 +68,7 @@ static size_t code_index(int code) {
     return index;
 }
 
-/* "2xx", "4xx", "5xx": the daemon sends no others. */
+/* "2xx" (and 304, which is no failure either), "4xx", "5xx": the daemon sends no others. */
 static size_t class_index(int code) {
     return code < 400 ? 0 : code < 500 ? 1 : 2;
 }

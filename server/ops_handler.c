@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Health, readiness, metrics, the description at /v1 and the contract. */
-#include "server/contract.h"
 #include "server/handlers.h"
+
+#include <string.h>
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
@@ -38,9 +39,37 @@ void ops_metrics(struct exchange *exchange) {
                                      : "text/plain; version=0.0.4; charset=utf-8");
 }
 
+/* Whether a list of entity tags, or "*", has this one; tags are compared weakly, as RFC 9110 has
+   it for If-None-Match. */
+static bool has_tag(const char *list, const char *etag) {
+    const size_t length = strlen(etag);
+    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        if (*at == '*')
+            return true;
+        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
+        if (strncmp(at, etag, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void answer_document(struct exchange *exchange, enum document_id id) {
+    const struct document *document = &exchange->service->documents[id];
+    if (has_tag(exchange->if_none_match, document->etag))
+        exchange_answer(exchange, 304, NULL, NULL, 0);
+    else
+        exchange_answer(exchange, 200, document->media_type, document->text, document->length);
+    exchange->answer.etag = document->etag;
+    exchange->answer.policy = document->policy;
+}
+
 void ops_contract(struct exchange *exchange) {
-    exchange_answer(exchange, 200, "application/yaml", contract_begin,
-                    (size_t)(contract_end - contract_begin));
+    answer_document(exchange, DOCUMENT_CONTRACT);
+}
+
+void ops_page(struct exchange *exchange) {
+    answer_document(exchange, DOCUMENT_PAGE);
 }
 
 static void describe_kernels(struct text *out) {

@@ -22,6 +22,7 @@ static const struct route routes[] = {
     {"/v1/experiments/scaling", HTTP_POST, NATIVE, scaling_check, scaling_handle},
     {"/v1", HTTP_GET, NATIVE, NULL, ops_describe},
     {"/openapi.yaml", HTTP_GET, NATIVE, NULL, ops_contract},
+    {"/docs", HTTP_GET, NATIVE, NULL, ops_page},
     {"/healthz", HTTP_GET, NATIVE, NULL, ops_health},
     {"/readyz", HTTP_GET, NATIVE, NULL, ops_ready},
     {"/metrics", HTTP_GET, NATIVE, NULL, ops_metrics},
@@ -36,7 +37,7 @@ static const struct route routes[] = {
 enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
 
 static const char *const method_names[HTTP_METHOD_COUNT] = {
-    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "other"};
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "other"};
 
 enum http_method http_method_find(const char *name) {
     int method = 0;

@@ -24,6 +24,7 @@ enum http_method {
     HTTP_DELETE,
     HTTP_OPTIONS,
     HTTP_TRACE,
+    HTTP_QUERY,
     HTTP_OTHER, /* everything else: one label in metrics */
     HTTP_METHOD_COUNT
 };

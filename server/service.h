@@ -14,6 +14,8 @@
 #include "core/attention.h"
 #include "server/access_log.h"
 #include "server/admission.h"
+#include "server/cors.h"
+#include "server/documents.h"
 #include "server/machine.h"
 #include "server/metrics.h"
 
@@ -37,6 +39,8 @@ struct service {
     size_t workers, io_threads;
     const char *kernel;              /* for every call that names none; NULL: chosen */
     const struct typeface *typeface; /* of pictures; NULL: they have no text */
+    struct cors cors;
+    struct document documents[DOCUMENT_COUNT];
     struct machine machine;
     struct attn_scheduler *scheduler;
     struct admission *admission;

@@ -5,7 +5,7 @@ set -eu
 
 before=$(mktemp)
 trap 'rm -f "$before"' EXIT
-sums() { git ls-files -z -- config docs README.md openapi.yaml | xargs -0 cksum; }
+sums() { git ls-files -z -- config docs server/docs_style.h README.md openapi.yaml | xargs -0 cksum; }
 
 sums >"$before"
 ${MAKE:-make} --no-print-directory generate

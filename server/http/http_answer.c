@@ -15,16 +15,49 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
         (void)MHD_add_response_header(response, name, value);
 }
 
+/* What else than the path the answer depends on. */
+static const char *vary(bool by_coding, bool by_origin) {
+    if (by_coding && by_origin)
+        return MHD_HTTP_HEADER_ACCEPT_ENCODING ", " MHD_HTTP_HEADER_ORIGIN;
+    if (by_coding)
+        return MHD_HTTP_HEADER_ACCEPT_ENCODING;
+    return by_origin ? MHD_HTTP_HEADER_ORIGIN : NULL;
+}
+
+/* Errors carry these too: a page has to be able to read what is wrong. */
+static void add_cors(struct MHD_Response *response, const struct exchange *exchange) {
+    const bool is_any = exchange->service->cors.kind == CORS_ANY;
+    if (exchange->origin == NULL)
+        return;
+    add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN,
+               is_any ? "*" : exchange->origin);
+    if (!exchange->is_preflight) {
+        add_header(response, "Access-Control-Expose-Headers", CORS_ANSWER_HEADERS);
+        return;
+    }
+    add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, exchange->answer.allow);
+    add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, CORS_REQUEST_HEADERS);
+    add_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "7200");
+    if (exchange->asks_private_network)
+        add_header(response, "Access-Control-Allow-Private-Network", "true");
+}
+
 static void add_headers(struct MHD_Response *response, const struct exchange *exchange) {
     const struct exchange_answer *answer = &exchange->answer;
     char timing[256];
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
     add_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, answer->coding);
-    add_header(response, MHD_HTTP_HEADER_VARY, answer->varies ? "Accept-Encoding" : NULL);
     add_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
+    add_header(response, MHD_HTTP_HEADER_ETAG, answer->etag);
+    add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, answer->etag != NULL ? "no-cache" : NULL);
+    add_header(response, "Content-Security-Policy", answer->policy);
+    add_header(response, "X-Content-Type-Options", answer->policy != NULL ? "nosniff" : NULL);
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after ? "1" : NULL);
     add_header(response, "X-Request-Id", exchange->id);
     add_header(response, "Server-Timing", exchange_timing(exchange, timing, sizeof timing));
+    add_header(response, MHD_HTTP_HEADER_VARY,
+               vary(answer->varies, cors_varies(&exchange->service->cors)));
+    add_cors(response, exchange);
     if (answer->close || service_phase(exchange->service) >= SERVICE_LEAVING)
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }

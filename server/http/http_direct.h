@@ -12,7 +12,14 @@
 
 #include "server/problem.h"
 
+/* Whom an answer is for. */
+struct http_addressee {
+    enum problem_form form; /* of the errors of the path */
+    const char *id;         /* of the request */
+    const char *origin;     /* of the page that may read it, or "" */
+};
+
 /* Sends the problem and ends this side of the connection; false when the socket did not take it. */
-bool http_direct(int fd, const struct problem *problem, enum problem_form form, const char *id);
+bool http_direct(int fd, const struct problem *problem, const struct http_addressee *to);
 
 #endif

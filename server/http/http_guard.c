@@ -100,14 +100,12 @@ static bool guard_body(const struct sight *sight, struct exchange *exchange,
                        struct problem *problem) {
     const enum http_method method = exchange->method;
     const bool takes_body = method == HTTP_POST || method == HTTP_PUT || method == HTTP_PATCH;
-    const bool has_none =
-        method == HTTP_GET || method == HTTP_HEAD || method == HTTP_OPTIONS || method == HTTP_TRACE;
+    const bool has_none = method == HTTP_GET || method == HTTP_HEAD || method == HTTP_OPTIONS;
     if (sight->lengths == 1 && !read_length(sight->length, &exchange->content_length))
         return framing(problem, "Content-Length is not a whole number of bytes.");
     exchange->has_length = sight->lengths == 1;
     exchange->has_body = exchange->content_length > 0 || sight->codings == 1;
-    if (exchange->has_body && has_none)
-        return framing(problem, "This method takes no body; send the request without one.");
+    exchange->stray_body = exchange->has_body && has_none;
     exchange->lacks_length = takes_body && !exchange->has_length && sight->codings == 0;
     return true;
 }

@@ -61,7 +61,9 @@ static void read_remote(struct MHD_Connection *connection, char *text, size_t si
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
     text[0] = '\0';
-    if (address != NULL && address->sa_family == AF_INET)
+    if (address != NULL && address->sa_family == AF_UNIX)
+        snprintf(text, size, "unix");
+    else if (address != NULL && address->sa_family == AF_INET)
         inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text,
                   (socklen_t)size);
     else if (address != NULL && address->sa_family == AF_INET6)
@@ -110,6 +112,18 @@ static const char *header(struct MHD_Connection *connection, const char *name) {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
+static void read_origin(struct MHD_Connection *connection, struct exchange *exchange) {
+    const char *private_network = header(connection, "Access-Control-Request-Private-Network");
+    exchange->origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
+    exchange->is_preflight =
+        exchange->method == HTTP_OPTIONS && exchange->origin != NULL &&
+        header(connection, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_METHOD) != NULL;
+    exchange->asks_private_network =
+        private_network != NULL && strcmp(private_network, "true") == 0;
+    if (!cors_allows(&exchange->service->cors, exchange->origin))
+        exchange->origin = NULL;
+}
+
 static void read_head(struct MHD_Connection *connection, struct exchange *exchange) {
     struct http_peer *peer = peer_of(connection);
     exchange->connection = connection;
@@ -118,9 +132,14 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
     exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
     exchange->accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    exchange->if_none_match = header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    read_origin(connection, exchange);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
-    if (peer != NULL)
+    if (peer != NULL) {
         memcpy(peer->id, exchange->id, sizeof peer->id);
+        snprintf(peer->origin, sizeof peer->origin, "%s",
+                 exchange->origin == NULL ? "" : exchange->origin);
+    }
     trace_id_read(header(connection, "traceparent"), exchange->trace);
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }

@@ -17,9 +17,10 @@ struct http_thread {
     struct http_server *server;
     struct MHD_Daemon *daemon;
     pthread_t thread;
-    int wake;     /* eventfd */
-    int listener; /* given back by a quiesced daemon, or -1 */
+    int wake; /* eventfd */
     bool started;
+    bool starved;  /* there was no descriptor for a connection: the next round takes none */
+    unsigned runs; /* since the last look at the listeners */
     struct arena arena;
 };
 

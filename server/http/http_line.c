@@ -56,7 +56,8 @@ void http_guard_line(struct http_thread *thread, struct http_peer *peer, const c
     exchange->method = HTTP_OTHER;
     request_id_choose(NULL, exchange->id);
     exchange_refuse(exchange, &problem);
-    const bool whole = http_direct(peer->fd, &problem, peer->errors, exchange->id);
+    const struct http_addressee client = {peer->errors, exchange->id, ""};
+    const bool whole = http_direct(peer->fd, &problem, &client);
     exchange->state = EXCHANGE_SENT;
     exchange_end(exchange, whole);
     exchange_unref(exchange);

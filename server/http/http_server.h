@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/1.1 by libmicrohttpd: I/O threads, connections, deadlines of transport, framing guards. Only
- * the http_*.c files know that library. Each I/O thread polls one daemon of its own on the shared
- * listening socket, because the library's own epoll thread stalls when exactly 128 events are
- * ready.
+ * the http_*.c files know that library. Each I/O thread polls one daemon of its own, because the
+ * library's own epoll thread stalls when exactly 128 events are ready, and hands it the connections
+ * that it accepts from the shared listening sockets.
  */
 #ifndef SERVER_HTTP_HTTP_SERVER_H
 #define SERVER_HTTP_HTTP_SERVER_H
@@ -16,10 +16,13 @@ struct exchange;
 struct http_server;
 struct service;
 
+enum { HTTP_LISTENERS_MAX = 4 };
+
 struct http_options {
-    int listener;      /* a listening socket, non-blocking; borrowed */
-    size_t io_threads; /* >= 1 */
-    size_t connections;
+    int listeners[HTTP_LISTENERS_MAX]; /* listening sockets, non-blocking; borrowed */
+    size_t listener_count;
+    size_t io_threads;  /* >= 1 */
+    size_t connections; /* at once, over all listeners */
     uint64_t header_timeout_ms, body_timeout_ms, send_timeout_ms, idle_timeout_ms;
 };
 

@@ -129,7 +129,8 @@ static void tell_late(struct http_warden *warden, const struct http_peer *peer, 
                 has_head ? ", or less per call" : "");
     problem.limit = (double)peer->allowed_ms;
     request_id_choose(has_head ? peer->id : NULL, id);
-    http_direct(peer->fd, &problem, peer->errors, id);
+    const struct http_addressee client = {peer->errors, id, has_head ? peer->origin : ""};
+    http_direct(peer->fd, &problem, &client);
     if (!has_head) /* of a body its exchange tells */
         metrics_count_rejection(warden->service->metrics, problem.code);
 }

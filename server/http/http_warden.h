@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/cors.h"
 #include "server/problem.h"
 #include "server/request_id.h"
 
@@ -47,6 +48,7 @@ struct http_peer {
     bool may_ask;                  /* the current request is HTTP/1.1: see http_warden.c */
     uint64_t allowed_ms;           /* what the deadline was made from; for the warden's sentence */
     char id[REQUEST_ID_SIZE];      /* of the request whose body is awaited */
+    char origin[CORS_ORIGIN_SIZE]; /* of its page, if it may read the answer; or "" */
     int64_t head_began;            /* when the current request's first line was there */
     atomic_int_least64_t deadline; /* of transport; 0: none */
     atomic_int phase;              /* enum http_peer_phase */

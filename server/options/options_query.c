@@ -10,7 +10,10 @@
 
 #include "server/options/options_table.h"
 
-/* Appends to text[*at ..], which has room for two bytes per byte of a value, and brackets. */
+/* A byte of a value that JSON writes with an escape takes at most six: \u001f. */
+enum { BYTES_PER_BYTE = 6 };
+
+/* Appends to text[*at ..], which has room for so many bytes per byte of a value, and brackets. */
 static void append(char *text, size_t *at, const char *bytes, size_t length) {
     memcpy(text + *at, bytes, length);
     *at += length;
@@ -23,6 +26,18 @@ static bool is_literal(const char *value, size_t length) {
            number_parse_double(value, length, &number) != NUMBER_MALFORMED;
 }
 
+static void append_byte(char *text, size_t *at, char byte) {
+    char escape[BYTES_PER_BYTE + 1];
+    if ((unsigned char)byte < 0x20) {
+        snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)byte);
+        append(text, at, escape, BYTES_PER_BYTE);
+        return;
+    }
+    if (byte == '"' || byte == '\\')
+        append(text, at, "\\", 1);
+    append(text, at, &byte, 1);
+}
+
 /* One value as JSON: as it stands, or quoted. */
 static void append_value(char *text, size_t *at, const char *value, size_t length) {
     if (is_literal(value, length)) {
@@ -30,11 +45,8 @@ static void append_value(char *text, size_t *at, const char *value, size_t lengt
         return;
     }
     append(text, at, "\"", 1);
-    for (size_t i = 0; i < length; i++) {
-        if (value[i] == '"' || value[i] == '\\')
-            append(text, at, "\\", 1);
-        append(text, at, value + i, 1);
-    }
+    for (size_t i = 0; i < length; i++)
+        append_byte(text, at, value[i]);
     append(text, at, "\"", 1);
 }
 
@@ -60,7 +72,7 @@ static void append_list(char *text, size_t *at, const char *value) {
 /* The JSON text of a query value, in storage; NULL when there is no memory. */
 static char *json_text(struct storage *storage, enum option_query form, const char *value) {
     /* At worst every byte is escaped, or is a comma between empty texts: "",  and brackets. */
-    char *const text = storage_take_array(storage, strlen(value) + 2, 4);
+    char *const text = storage_take_array(storage, strlen(value) + 2, BYTES_PER_BYTE);
     size_t at = 0;
     if (text == NULL)
         return NULL;

@@ -7,7 +7,7 @@ import pytest
 from support import raw
 from support.daemon import Daemon
 
-GETS = ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml")
+GETS = ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml", "/docs")
 
 
 @pytest.fixture

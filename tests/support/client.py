@@ -151,11 +151,17 @@ class Kernel(str):
 
 
 class Client:
-    def __init__(self, port, timeout=60):
-        self.port, self.timeout, self.connection = port, timeout, None
+    def __init__(self, port, timeout=60, path=None):
+        """Of a port, or of a Unix socket."""
+        self.port, self.timeout, self.path, self.connection = port, timeout, path, None
 
     def _connect(self):
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.timeout)
+        if self.path is not None:
+            self.connection.sock = socket.socket(socket.AF_UNIX)
+            self.connection.sock.settimeout(self.timeout)
+            self.connection.sock.connect(str(self.path))
+            return
         self.connection.connect()
         self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

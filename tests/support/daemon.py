@@ -44,13 +44,15 @@ def bound(command):
 
 
 class Daemon:
-    def __init__(self, *arguments):
-        self.port = free_port()
+    def __init__(self, *arguments, path=None, tcp=True, host="127.0.0.1"):
+        """`path`: a Unix socket to listen on, beside the port or alone."""
+        self.port = free_port() if tcp else None
+        addresses = [f"{host}:{self.port}"] * tcp + [f"unix:{path}"] * (path is not None)
         self.log = tempfile.TemporaryFile()
-        self.command = [BINARY, "--listen", f"127.0.0.1:{self.port}", *arguments]
+        self.command = [BINARY, "--listen", ",".join(addresses), *arguments]
         self.process = subprocess.Popen(bound(self.command), stdout=self.log, stderr=self.log,
                                         env=environment())
-        self.client = Client(self.port)
+        self.client = Client(self.port, path=None if tcp else path)
 
     def output(self):
         # Not through the file object: the daemon writes at the position that both share.

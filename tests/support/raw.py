@@ -41,10 +41,16 @@ class RawAnswer:
 
 
 class Connection:
-    def __init__(self, port, timeout=20):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, address, timeout=20):
+        """To a port, or to the path of a Unix socket."""
         self.rest = b""
+        if isinstance(address, int):
+            self.socket = socket.create_connection(("127.0.0.1", address), timeout=timeout)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(timeout)
+        self.socket.connect(str(address))
 
     def send(self, data):
         self.socket.sendall(data)

@@ -9,8 +9,8 @@
 
 START_TEST(defaults_are_those_of_the_table) {
     assert_accepted(NO_ARGS, NO_ENVIRONMENT);
-    ck_assert_str_eq(fixture.config.listen.host, "127.0.0.1");
-    ck_assert_uint_eq(fixture.config.listen.port, 8080);
+    ck_assert_str_eq(fixture.config.listen.items[0].host, "127.0.0.1");
+    ck_assert_uint_eq(fixture.config.listen.items[0].port, 8080);
     ck_assert_uint_eq(fixture.config.threads, 0);
     ck_assert_uint_eq(fixture.config.max_body, UINT64_C(1) << 30);
     ck_assert_uint_eq(fixture.config.json_max_body, UINT64_C(256) << 20);
@@ -49,11 +49,11 @@ START_TEST(every_option_has_a_variable_and_a_flag) {
     const struct config_option *option = &config_options[_i];
     char variable[2 * CONFIG_NAME_SIZE + CONFIG_VALUE_SIZE], flag[sizeof variable];
     char name[CONFIG_NAME_SIZE];
-    const char *value = option->type == CONFIG_TYPE_CHOICE    ? "off"
-                        : option->type == CONFIG_TYPE_BOOL    ? "off"
-                        : option->type == CONFIG_TYPE_ADDRESS ? "[::1]:1"
-                        : option->type == CONFIG_TYPE_STRING  ? "blas"
-                                                              : option->max;
+    const char *value = option->type == CONFIG_TYPE_CHOICE      ? option->def
+                        : option->type == CONFIG_TYPE_BOOL      ? "off"
+                        : option->type == CONFIG_TYPE_ADDRESSES ? "[::1]:1"
+                        : option->type == CONFIG_TYPE_STRING    ? "blas"
+                                                                : option->max;
     config_spell(option->name, CONFIG_STYLE_ENVIRONMENT, name);
     snprintf(variable, sizeof variable, "%s=%s", name, value);
     config_spell(option->name, CONFIG_STYLE_FLAG, name);
@@ -152,8 +152,8 @@ static const struct refusal {
     {NULL, "ATTENTIOND_HELP=1",
      "unknown variable ATTENTIOND_HELP; attentiond --help lists all of them."},
     {NULL, "ATTENTIOND_=1", "unknown variable ATTENTIOND_; attentiond --help lists all of them."},
-    {NULL, "ATTENTIOND_PORT=8080",
-     "unknown variable ATTENTIOND_PORT; attentiond --help lists all of them."},
+    {NULL, "ATTENTIOND_UNHEARD_OF=8080",
+     "unknown variable ATTENTIOND_UNHEARD_OF; attentiond --help lists all of them."},
     {NULL, "ATTENTIOND_max_body=1GiB",
      "unknown variable ATTENTIOND_max_body; did you mean ATTENTIOND_MAX_BODY?"},
     {NULL, "ATTENTIOND_MAX_BODY=",

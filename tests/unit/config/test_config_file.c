@@ -30,7 +30,7 @@ START_TEST(every_form_of_line_is_read) {
     ck_assert_str_eq(fixture.config.kernel, "blas");
     ck_assert_uint_eq(fixture.config.max_body, UINT64_C(64) << 20);
     ck_assert_uint_eq(fixture.config.io_threads, 2);
-    ck_assert_str_eq(fixture.config.listen.host, "::1");
+    ck_assert_str_eq(fixture.config.listen.items[0].host, "::1");
     ck_assert_uint_eq(fixture.config.queue_timeout_ms, 2000); /* the last line has no end */
     ck_assert_uint_eq(fixture.config.origin[CONFIG_ID_queue_timeout].line, 9);
     ck_assert_str_eq(fixture.config.file, fixture.path);

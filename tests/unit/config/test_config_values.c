@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const struct config_option rows[CONFIG_TYPE_COUNT] = {
-    [CONFIG_TYPE_ADDRESS] = {.name = "address", .type = CONFIG_TYPE_ADDRESS},
+    [CONFIG_TYPE_ADDRESSES] = {.name = "addresses", .type = CONFIG_TYPE_ADDRESSES},
     [CONFIG_TYPE_STRING] = {.name = "string", .type = CONFIG_TYPE_STRING, .min = "1", .max = "5"},
     [CONFIG_TYPE_CHOICE] = {.name = "choice", .type = CONFIG_TYPE_CHOICE, .unit = "a|bc|b"},
     [CONFIG_TYPE_INTEGER] = {.name = "integer",
@@ -165,31 +165,38 @@ static const struct refusal {
     {CONFIG_TYPE_STRING, "abcdef", "is too long: 6 characters"},
     {CONFIG_TYPE_STRING, "ab\x01", "has an unprintable character at place 3"},
     {CONFIG_TYPE_STRING, "\xC3\xA4", "has an unprintable character at place 1"},
-    {CONFIG_TYPE_ADDRESS, "", "is empty"},
-    {CONFIG_TYPE_ADDRESS, "localhost", "has no port"},
-    {CONFIG_TYPE_ADDRESS, "8080", "has no port"},
-    {CONFIG_TYPE_ADDRESS, "127.0.0.1:", "has no port"},
-    {CONFIG_TYPE_ADDRESS, "[::1]", "has no port"},
-    {CONFIG_TYPE_ADDRESS, ":8080",
+    {CONFIG_TYPE_ADDRESSES, "", "is empty"},
+    {CONFIG_TYPE_ADDRESSES, "localhost", "has no port"},
+    {CONFIG_TYPE_ADDRESSES, "8080", "has no port"},
+    {CONFIG_TYPE_ADDRESSES, "127.0.0.1:", "has no port"},
+    {CONFIG_TYPE_ADDRESSES, "[::1]", "has no port"},
+    {CONFIG_TYPE_ADDRESSES, ":8080",
      "has no host: 0.0.0.0 is every IPv4 address, [::] every IPv6 one"},
-    {CONFIG_TYPE_ADDRESS, "a:65536", "has a port above 65535"},
-    {CONFIG_TYPE_ADDRESS, "a:99999999999999999999999", "has a port above 65535"},
-    {CONFIG_TYPE_ADDRESS, "a:http", "has a port that is not a number"},
-    {CONFIG_TYPE_ADDRESS, "a:-1", "has a port that is not a number"},
-    {CONFIG_TYPE_ADDRESS, "a:80 ", "has a port that is not a number"},
-    {CONFIG_TYPE_ADDRESS, "::1:8080",
+    {CONFIG_TYPE_ADDRESSES, "a:65536", "has a port above 65535"},
+    {CONFIG_TYPE_ADDRESSES, "a:99999999999999999999999", "has a port above 65535"},
+    {CONFIG_TYPE_ADDRESSES, "a:http", "has a port that is not a number"},
+    {CONFIG_TYPE_ADDRESSES, "a:-1", "has a port that is not a number"},
+    {CONFIG_TYPE_ADDRESSES, "a:80 ", "has a port that is not a number"},
+    {CONFIG_TYPE_ADDRESSES, "::1:8080",
      "has more than one colon: an IPv6 address stands in brackets, as in [::1]:8080"},
-    {CONFIG_TYPE_ADDRESS, "[::g]:8080", "has no IPv6 address in its brackets"},
-    {CONFIG_TYPE_ADDRESS, "[127.0.0.1]:8080", "has no IPv6 address in its brackets"},
-    {CONFIG_TYPE_ADDRESS, "256.0.0.1:80", "has a host that is not an IPv4 address"},
-    {CONFIG_TYPE_ADDRESS, "127.1:80", "has a host that is not an IPv4 address"},
-    {CONFIG_TYPE_ADDRESS, "http//a:80", "has a character that no host name has"},
+    {CONFIG_TYPE_ADDRESSES, "[::g]:8080", "has no IPv6 address in its brackets"},
+    {CONFIG_TYPE_ADDRESSES, "[127.0.0.1]:8080", "has no IPv6 address in its brackets"},
+    {CONFIG_TYPE_ADDRESSES, "256.0.0.1:80", "has a host that is not an IPv4 address"},
+    {CONFIG_TYPE_ADDRESSES, "127.1:80", "has a host that is not an IPv4 address"},
+    {CONFIG_TYPE_ADDRESSES, "http//a:80", "has a character that no host name has"},
+    {CONFIG_TYPE_ADDRESSES, "unix:", "has a path that does not begin with /"},
+    {CONFIG_TYPE_ADDRESSES, "unix:run/a.sock", "has a path that does not begin with /"},
+    {CONFIG_TYPE_ADDRESSES, "unix:@abstract", "has a path that does not begin with /"},
+    {CONFIG_TYPE_ADDRESSES, "a:1,", "has a comma without an address beside it"},
+    {CONFIG_TYPE_ADDRESSES, ",a:1", "has a comma without an address beside it"},
+    {CONFIG_TYPE_ADDRESSES, "a:1,b", "has no port"},
+    {CONFIG_TYPE_ADDRESSES, "a:1,a:2,a:3,a:4,a:5", "has more than 4 addresses"},
 };
 
 START_TEST(a_refusal_says_what_is_wrong_and_changes_nothing) {
     const struct refusal *refusal = &refusals[_i];
     struct config_phrase phrase = {""};
-    unsigned char field[sizeof(struct config_address)], before[sizeof field];
+    unsigned char field[sizeof(struct config_addresses)], before[sizeof field];
     memset(field, 0xA5, sizeof field);
     memcpy(before, field, sizeof field);
     ck_assert_msg(!parse(refusal->type, refusal->text, field, &phrase), "%s was accepted",
@@ -210,29 +217,58 @@ static const struct address {
     {"localhost:80", "localhost", 80},
     {"my-host.example.org:9", "my-host.example.org", 9},
     {"[::ffff:10.0.0.1]:9", "::ffff:10.0.0.1", 9},
+    {"unix:/run/attentiond.sock", "/run/attentiond.sock", 0},
 };
 
 START_TEST(an_address_is_read_and_printed) {
-    struct config_address address;
+    struct config_addresses read;
     struct config_phrase phrase = {""};
     char text[CONFIG_VALUE_SIZE];
-    ck_assert(parse(CONFIG_TYPE_ADDRESS, addresses[_i].text, &address, &phrase));
-    ck_assert_str_eq(address.host, addresses[_i].host);
-    ck_assert_uint_eq(address.port, addresses[_i].port);
-    config_format_address(NULL, &address, text, sizeof text);
+    ck_assert(parse(CONFIG_TYPE_ADDRESSES, addresses[_i].text, &read, &phrase));
+    ck_assert_uint_eq(read.count, 1);
+    ck_assert_str_eq(read.items[0].host, addresses[_i].host);
+    ck_assert_uint_eq(read.items[0].port, addresses[_i].port);
+    ck_assert_int_eq(read.items[0].is_path, addresses[_i].host[0] == '/');
+    config_format_addresses(NULL, &read, text, sizeof text);
     ck_assert_str_eq(text, addresses[_i].text);
+}
+END_TEST
+
+START_TEST(several_addresses_are_read_and_printed) {
+    static const char list[] = "127.0.0.1:80,unix:/run/a.sock,[::1]:8080,unix:/tmp/b";
+    struct config_addresses read;
+    struct config_phrase phrase = {""};
+    char text[CONFIG_VALUE_SIZE];
+    ck_assert(parse(CONFIG_TYPE_ADDRESSES, list, &read, &phrase));
+    ck_assert_uint_eq(read.count, 4);
+    ck_assert_str_eq(read.items[1].host, "/run/a.sock");
+    ck_assert(read.items[1].is_path && !read.items[2].is_path && read.items[3].is_path);
+    config_format_addresses(NULL, &read, text, sizeof text);
+    ck_assert_str_eq(text, list);
+}
+END_TEST
+
+START_TEST(a_path_of_107_bytes_is_the_longest) {
+    char text[160];
+    struct config_addresses read;
+    struct config_phrase phrase = {""};
+    snprintf(text, sizeof text, "unix:/%0106d", 0);
+    ck_assert(parse(CONFIG_TYPE_ADDRESSES, text, &read, &phrase));
+    snprintf(text, sizeof text, "unix:/%0107d", 0);
+    ck_assert(!parse(CONFIG_TYPE_ADDRESSES, text, &read, &phrase));
+    ck_assert_str_eq(phrase.text, "has a path of 108 bytes, and a socket's has at most 107");
 }
 END_TEST
 
 START_TEST(a_host_of_253_characters_is_the_longest) {
     char text[300];
-    struct config_address address;
+    struct config_addresses address;
     struct config_phrase phrase = {""};
     snprintf(text, sizeof text, "%0253d:80", 0);
     memset(text, 'a', 253);
-    ck_assert(parse(CONFIG_TYPE_ADDRESS, text, &address, &phrase));
+    ck_assert(parse(CONFIG_TYPE_ADDRESSES, text, &address, &phrase));
     snprintf(text, sizeof text, "%0254d:80", 0);
-    ck_assert(!parse(CONFIG_TYPE_ADDRESS, text, &address, &phrase));
+    ck_assert(!parse(CONFIG_TYPE_ADDRESSES, text, &address, &phrase));
     ck_assert_str_eq(phrase.text, "has a host longer than 253 characters");
 }
 END_TEST
@@ -274,7 +310,7 @@ START_TEST(each_row_accepts_its_bounds_and_its_default) {
     const char *texts[] = {option->def, number ? option->min : option->def,
                            number ? option->max : option->def};
     struct config_phrase phrase = {""};
-    struct config_address field;
+    struct config_addresses field;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         ck_assert_msg(config_types[option->type].parse(option, texts[i], &field, &phrase),
                       "%s = %s %s", option->name, texts[i], phrase.text);
@@ -295,6 +331,8 @@ static Suite *config_values_suite(void) {
     tcase_add_loop_test(values, a_refusal_says_what_is_wrong_and_changes_nothing, 0,
                         COUNT(refusals));
     tcase_add_loop_test(values, an_address_is_read_and_printed, 0, COUNT(addresses));
+    tcase_add_test(values, several_addresses_are_read_and_printed);
+    tcase_add_test(values, a_path_of_107_bytes_is_the_longest);
     tcase_add_test(values, a_host_of_253_characters_is_the_longest);
     tcase_add_test(values, words_and_switches);
     tcase_add_test(values, the_words_of_log_are_its_enumeration);

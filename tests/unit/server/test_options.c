@@ -261,7 +261,7 @@ static const struct {
     {"return", "lse,,output", {"", ATTN_BAD_VALUE, "/return", "\"\""}},
     {"return", ",,,,,,,,,,,,", {"", ATTN_BAD_VALUE, "/return", "\"\""}},
     {"q_offset", "1,2,x", {"", ATTN_BAD_VALUE, "/q_offset", "\"x\""}},
-    {"kernel", "a\nb", {"", ATTN_MALFORMED, "", "The query string's kernel"}},
+    {"layout", "a\nb\"\\", {"", ATTN_BAD_VALUE, "/layout", "\"bhtd\""}},
 };
 
 START_TEST(refuses_query_options) {

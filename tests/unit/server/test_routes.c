@@ -7,6 +7,7 @@
 START_TEST(methods) {
     ck_assert_int_eq(http_method_find("GET"), HTTP_GET);
     ck_assert_int_eq(http_method_find("TRACE"), HTTP_TRACE);
+    ck_assert_int_eq(http_method_find("QUERY"), HTTP_QUERY);
     ck_assert_int_eq(http_method_find("get"), HTTP_OTHER);
     ck_assert_int_eq(http_method_find("other"), HTTP_OTHER);
     ck_assert_int_eq(http_method_find(""), HTTP_OTHER);
