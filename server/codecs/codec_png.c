@@ -125,7 +125,7 @@ static enum attn_status finish(const struct codec_report *report,
     struct png_layout layout;
     struct sizes sizes;
     struct png_scale scale;
-    struct png_captions captions;
+    struct png_captions captions = {.heading = ""};
     char description[3 * PNG_CAPTION_ROOM + 8];
     const struct png_map map = png_map_of(report->call, result);
     reckon(report->call, request, result, &layout, &sizes);

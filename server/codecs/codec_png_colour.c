@@ -98,8 +98,7 @@ static size_t add_number(const struct png_scale *scale, double value, double num
     enum { APART = 36 }; /* levels that a number's digits take */
     const int here = png_scale_index(scale, value), end = png_scale_index(scale, scale->high);
     const int before = count == 0 ? -APART : png_scale_index(scale, numbers[count - 1]);
-    if (count == PNG_NUMBERS_MOST - 1 || here < before + APART ||
-        (here > end - APART && value < scale->high))
+    if (count == PNG_NUMBERS_MOST - 1 || here < before + APART || here > end - APART)
         return count;
     numbers[count] = value;
     return count + 1;
@@ -109,17 +108,20 @@ size_t png_scale_numbers(const struct png_scale *scale, double numbers[PNG_NUMBE
     enum { STEPS = 5 };
     const double span = scale->high - scale->low;
     size_t count = add_number(scale, scale->low, numbers, 0);
-    if (!isfinite(span) || span <= 0) {
+    const bool is_short = !isfinite(span) || span <= 0; /* or its numbers cannot be counted up */
+    if (is_short) {
         numbers[count] = scale->high;
-        return count + (span != 0);
+        return count + 1;
     }
     if (scale->logarithmic) {
-        for (double value = pow(10, ceil(log10(scale->low))); value < scale->high; value *= 10)
-            count = add_number(scale, value, numbers, count);
+        const int last = (int)floor(log10(scale->high));
+        for (int power = (int)ceil(log10(scale->low)); power <= last; power++)
+            count = add_number(scale, pow(10, power), numbers, count);
     } else {
         const double step = round_step(span / STEPS);
-        for (double i = ceil(scale->low / step); i * step < scale->high; i++)
-            count = add_number(scale, i * step, numbers, count);
+        const double first = ceil(scale->low / step);
+        for (int i = 0; i <= STEPS; i++)
+            count = add_number(scale, (first + i) * step, numbers, count);
     }
     numbers[count] = scale->high;
     return count + 1;
@@ -131,20 +133,25 @@ unsigned char png_map_index(const struct png_map *map, const struct png_scale *s
     return is_hidden(map, element, value) ? PNG_HIDDEN : png_scale_index(scale, value);
 }
 
+/* The colours behind the ramp and the inks. */
+static const struct {
+    int index;
+    unsigned char rgb[3];
+} OUTSIDE[] = {
+    {PNG_HIDDEN, {216, 216, 216}},
+    {PNG_HATCH, {188, 188, 188}},
+    {PNG_NOT_FINITE, {255, 0, 255}},
+    {PNG_FRAME, {110, 110, 110}},
+};
+
 void png_colour(enum png_ramp ramp, int index, unsigned char rgb[3]) {
-    static const unsigned char outside[][3] = {
-        [PNG_HIDDEN - PNG_HIDDEN] = {216, 216, 216},
-        [PNG_HATCH - PNG_HIDDEN] = {188, 188, 188},
-        [PNG_NOT_FINITE - PNG_HIDDEN] = {255, 0, 255},
-        [PNG_FRAME - PNG_HIDDEN] = {110, 110, 110},
-    };
     enum { PAPER = 255, BLACK = 24 };
-    if (index < PNG_LEVELS) {
+    const int ink = index - PNG_PAPER;
+    if (index < PNG_LEVELS)
         memcpy(rgb, png_ramps[ramp][index], 3);
-    } else if (index <= PNG_INK) {
-        const int ink = index - PNG_PAPER;
+    else
         memset(rgb, PAPER - (PAPER - BLACK) * ink / (PNG_INKS - 1), 3);
-    } else {
-        memcpy(rgb, outside[index - PNG_HIDDEN], 3);
-    }
+    for (size_t i = 0; i < sizeof OUTSIDE / sizeof *OUTSIDE; i++)
+        if (OUTSIDE[i].index == index)
+            memcpy(rgb, OUTSIDE[i].rgb, 3);
 }

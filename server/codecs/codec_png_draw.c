@@ -82,12 +82,12 @@ static void draw_columns_axis(const struct png_drawing *drawing, size_t batch, s
 }
 
 /* "batch 1, head 3"; what there is one of is not said. */
-static void panel_title(const struct attn_call *call, size_t panel, char *text, size_t size) {
-    const size_t planes = attn_call_map_planes(call), place = panel % planes;
+static void panel_title(const struct attn_call *call, size_t batch, size_t place, char *text,
+                        size_t size) {
     size_t at = 0;
     text[0] = 0;
     if (call->B > 1)
-        at = (size_t)snprintf(text, size, "batch %zu, ", panel / planes);
+        at = (size_t)snprintf(text, size, "batch %zu, ", batch);
     if (call->map_over_heads != ATTN_HEADS_EACH)
         snprintf(text + at, size - at, "%s of %zu heads",
                  call->map_over_heads == ATTN_HEADS_MEAN ? "mean" : "max", call->Hq);
@@ -96,10 +96,10 @@ static void panel_title(const struct attn_call *call, size_t panel, char *text, 
                  call->map_heads == NULL ? place : (size_t)call->map_heads[place]);
 }
 
-static void draw_panel(const struct png_drawing *drawing, size_t panel) {
+static void draw_panel(const struct png_drawing *drawing, size_t batch, size_t place) {
     const struct png_layout *const layout = drawing->layout;
     const struct png_style style = {PNG_TEXT + 1, PNG_RIGHTWARDS, PNG_START, layout->panel_width};
-    const size_t batch = panel / attn_call_map_planes(drawing->call);
+    const size_t panel = batch * attn_call_map_planes(drawing->call) + place;
     const size_t width = layout->k.cells * layout->k.cell;
     const size_t height = layout->q.cells * layout->q.cell;
     char title[96];
@@ -107,7 +107,7 @@ static void draw_panel(const struct png_drawing *drawing, size_t panel) {
     png_layout_panel(layout, panel, &left, &top);
     left += layout->map_left;
     top += layout->map_top;
-    panel_title(drawing->call, panel, title, sizeof title);
+    panel_title(drawing->call, batch, place, title, sizeof title);
     write_text(drawing, left, top - 6, &style, title);
     png_canvas_frame(drawing->canvas, left, top, width, height);
     draw_cells(drawing, panel, left, top);
@@ -182,7 +182,8 @@ void png_draw(const struct png_drawing *drawing) {
                drawing->captions->heading);
     write_text(drawing, PNG_MARGIN, PNG_MARGIN + 2 * PNG_HEADING + 4, &line,
                drawing->captions->axes);
-    for (size_t panel = 0; panel < drawing->layout->panels; panel++)
-        draw_panel(drawing, panel);
+    for (size_t batch = 0; batch < drawing->call->B; batch++)
+        for (size_t place = 0; place < attn_call_map_planes(drawing->call); place++)
+            draw_panel(drawing, batch, place);
     draw_legend(drawing);
 }

@@ -178,7 +178,7 @@ struct pen {
     long along; /* parts; less than 0 before (x, y) */
 };
 
-static void put_bitmap(const struct pen *pen, const FT_GlyphSlot slot, ptrdiff_t along) {
+static void put_bitmap(const struct pen *pen, FT_GlyphSlot slot, ptrdiff_t along) {
     for (unsigned row = 0; row < slot->bitmap.rows; row++)
         for (unsigned column = 0; column < slot->bitmap.width; column++) {
             const unsigned char ink =

@@ -92,7 +92,7 @@ static enum attn_status take_list(struct label_writer *writer, const struct text
                                   const char *pointer) {
     char where[JSON_POINTER_ROOM];
     enum attn_status status = ATTN_OK;
-    for (size_t i = 0; status == ATTN_OK && i < texts_count(texts); i++)
+    for (size_t i = 0; status == ATTN_OK && i < writer->labels->count; i++)
         status = take_label(writer, texts_item(texts, i), json_pointer_index(where, pointer, i));
     return status;
 }
@@ -142,6 +142,7 @@ static enum attn_status read_side(struct options *options, struct json_value val
     struct label_writer writer = {options, labels, NULL};
     struct texts texts;
     char where[JSON_POINTER_ROOM];
+    *labels = (struct codec_labels){NULL, 0, 0};
     enum attn_status status = texts_open(options, value, pointer, &texts);
     if (status == ATTN_OK && holds_lists(&texts)) {
         for (size_t i = 0; status == ATTN_OK && i < texts_count(&texts); i++)
