@@ -324,7 +324,7 @@ help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
 	@echo 'benchmarks:'
-	@sed -n 's/^ [*]   make \(bench BENCH=[a-z]*\): \(.*\)/\1|\2/p' $(BENCH_MAIN) | \
+	@sed -n 's/^ [*]   make \(bench BENCH=[a-z0-9]*\): \(.*\)/\1|\2/p' $(BENCH_MAIN) | \
 	    while IFS='|' read -r names text; do printf '  %-22s %s\n' "$$names" "$$text"; done
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
