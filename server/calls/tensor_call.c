@@ -114,16 +114,22 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
     return false;
 }
 
+static bool reserve(void *exchange, size_t bytes) {
+    return exchange_reserve(exchange, bytes);
+}
+
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
-    const struct exchange *exchange = call->work.exchange;
+    struct exchange *exchange = call->work.exchange;
     const struct number_team team = call_team(exchange->service);
+    const struct codec_budget budget = {exchange->service->limits.body_bytes, reserve, exchange};
     const struct codec_input input = {.body = exchange->body,
                                       .length = exchange->body_length,
                                       .query = exchange->query,
                                       .query_count = exchange->query_count,
                                       .schema = schema,
                                       .cancelled = &call->work.job.cancelled,
-                                      .team = &team};
+                                      .team = &team,
+                                      .budget = &budget};
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
         return call->work.error.status;
     return call_work_take_deadline(&call->work, call->request.timeout_ms);

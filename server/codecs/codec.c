@@ -44,6 +44,21 @@ enum attn_status codec_request_start(struct codec_request *request, struct attn_
     return ATTN_OK;
 }
 
+enum attn_status codec_request_take(const struct codec_input *input,
+                                    const struct json_reader *reader, const char *name,
+                                    size_t bytes, void **out) {
+    const struct codec_budget *const budget = input->budget;
+    if (budget != NULL && !budget->reserve(budget->closure, bytes))
+        return attn_fail(reader->error, ATTN_OVERLOADED, name,
+                         "There is no memory for this tensor now; try again after the time that "
+                         "Retry-After says.");
+    *out = storage_take(reader->storage, bytes);
+    if (*out == NULL)
+        return attn_fail(reader->error, ATTN_NO_MEMORY, name,
+                         "There is no memory for this tensor now.");
+    return ATTN_OK;
+}
+
 void codec_request_close(struct codec_request *request) {
     storage_free(request->storage);
     request->storage = NULL;

@@ -40,6 +40,15 @@ struct codec_labels {
 
 struct codec_schema; /* which tensors and options a kind of call has: options_table.h */
 
+/* Memory that decoding takes beside the body: members that are unpacked, tensors that are copied.
+ */
+struct codec_budget {
+    size_t most; /* bytes that may be unpacked from one body */
+    /* Charges bytes before they are taken; false: there is no room for them. */
+    bool (*reserve)(void *closure, size_t bytes);
+    void *closure;
+};
+
 /* What decode is given. Everything is borrowed and outlives the decoded request. */
 struct codec_input {
     const void *body;
@@ -50,6 +59,7 @@ struct codec_input {
     /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
     const atomic_bool *cancelled;
     const struct number_team *team; /* that may help to read; NULL: nobody */
+    const struct codec_budget *budget; /* NULL: nothing limits it */
 };
 
 /* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind

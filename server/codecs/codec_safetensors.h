@@ -18,7 +18,6 @@ struct safetensors_entry {
     int rank;
     size_t shape[ATTN_MAX_RANK];
     size_t begin, end; /* bytes, from the first byte behind the header */
-    bool used;
 };
 
 struct safetensors_file {
@@ -28,23 +27,21 @@ struct safetensors_file {
     size_t count;
     const char *data;
     size_t data_bytes;
+    const struct codec_input *input; /* that holds it */
 };
 
 /*
- * Reads the header of `length` bytes at `body`, which the file borrows. Refused (MALFORMED): a
- * header that is no JSON or does not fit the body, unknown dtypes, extents that are not shape *
- * dtype, overlaps, holes, bytes left over, more than 2,048 entries. BAD_SHAPE: rank above 4. On
- * failure there is nothing to close.
+ * Reads the header of the input's body, which the file borrows. Refused (MALFORMED): a header that
+ * is no JSON or does not fit the body, unknown dtypes, extents that are not shape * dtype,
+ * overlaps, holes, bytes left over, more than 2,048 entries. BAD_SHAPE: a rank that no tensor has.
+ * On failure there is nothing to close.
  */
 enum attn_status safetensors_open(struct safetensors_file *file, const struct json_reader *reader,
-                                  const void *body, size_t length);
+                                  const struct codec_input *input);
 void safetensors_close(struct safetensors_file *file);
 
-struct safetensors_entry *safetensors_find(struct safetensors_file *file, const char *name);
-
-/* The entry as a tensor: in place when it is aligned, else copied. Marks it used. */
-enum attn_status safetensors_tensor(const struct safetensors_file *file,
-                                    struct safetensors_entry *entry,
+/* An entry of a struct safetensors_file as a tensor: in place when it is aligned, else copied. */
+enum attn_status safetensors_tensor(const void *file, size_t entry,
                                     const struct json_reader *reader, struct attn_tensor *out);
 
 bool safetensors_answer_bytes(const struct attn_call *call, const struct codec_request *request,

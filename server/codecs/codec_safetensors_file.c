@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "server/codecs/codec_request.h"
 
 enum { LENGTH_BYTES = 8 };
 
@@ -191,15 +192,15 @@ static enum attn_status check_places(struct safetensors_file *file,
 }
 
 enum attn_status safetensors_open(struct safetensors_file *file, const struct json_reader *reader,
-                                  const void *body, size_t length) {
+                                  const struct codec_input *input) {
     size_t header = 0;
-    *file = (struct safetensors_file){.count = 0};
-    enum attn_status status = read_header_length(reader, body, length, &header);
+    *file = (struct safetensors_file){.input = input};
+    enum attn_status status = read_header_length(reader, input->body, input->length, &header);
     if (status != ATTN_OK)
         return status;
-    const char *const text = (const char *)body + LENGTH_BYTES;
+    const char *const text = (const char *)input->body + LENGTH_BYTES;
     file->data = text + header;
-    file->data_bytes = length - LENGTH_BYTES - header;
+    file->data_bytes = input->length - LENGTH_BYTES - header;
     status =
         json_document_open(&file->header, "The safetensors header", text, header, reader->error);
     if (status != ATTN_OK)
@@ -216,27 +217,20 @@ void safetensors_close(struct safetensors_file *file) {
     json_document_close(&file->header);
 }
 
-struct safetensors_entry *safetensors_find(struct safetensors_file *file, const char *name) {
-    for (size_t i = 0; i < file->count; i++)
-        if (strcmp(file->entries[i].name, name) == 0)
-            return &file->entries[i];
-    return NULL;
-}
-
-enum attn_status safetensors_tensor(const struct safetensors_file *file,
-                                    struct safetensors_entry *entry,
+enum attn_status safetensors_tensor(const void *opened, size_t entry,
                                     const struct json_reader *reader, struct attn_tensor *out) {
-    const void *data = file->data + entry->begin;
-    const size_t bytes = entry->end - entry->begin;
-    entry->used = true;
-    if ((uintptr_t)data % attn_dtype_size(entry->dtype) != 0) {
-        void *const copy = storage_take(reader->storage, bytes);
-        if (copy == NULL)
-            return attn_fail(reader->error, ATTN_NO_MEMORY, entry->name,
-                             "There is no memory for this tensor now.");
-        memcpy(copy, data, bytes);
-        data = copy;
+    const struct safetensors_file *const file = opened;
+    const struct safetensors_entry *const found = &file->entries[entry];
+    const void *data = file->data + found->begin;
+    const size_t bytes = found->end - found->begin;
+    if ((uintptr_t)data % attn_dtype_size(found->dtype) != 0) {
+        void *copy;
+        const enum attn_status status =
+            codec_request_take(file->input, reader, found->name, bytes, &copy);
+        if (status != ATTN_OK)
+            return status;
+        data = memcpy(copy, data, bytes);
     }
-    *out = attn_tensor_view(data, entry->dtype, entry->rank, entry->shape);
+    *out = attn_tensor_view(data, found->dtype, found->rank, found->shape);
     return ATTN_OK;
 }
