@@ -57,6 +57,7 @@ struct exchange_answer {
     const void *data;       /* borrowed from the exchange or static */
     size_t length;
     const char *allow, *etag, *policy; /* values of Allow, ETag, Content-Security-Policy, or NULL */
+    size_t json_bytes; /* how much of it is JSON, where other bytes follow; else 0 */
     bool retry_after, close;
     int problem; /* its code, or 0 */
 };
@@ -83,7 +84,8 @@ struct exchange {
     enum http_method method;
     const char *method_name, *path, *content_type, *accept;
     const char *content_encoding, *accept_encoding, *if_none_match;
-    const char *origin; /* of the page that asks, if its pages may read the answer; or NULL */
+    const char *json_length; /* how much of the body is JSON: codec_oip.h; or NULL */
+    const char *origin;      /* of the page that asks, if its pages may read the answer; or NULL */
     bool is_preflight, asks_private_network; /* a browser's question before the request proper */
     struct codec_query_option *query;        /* owned array of borrowed text */
     size_t query_count;
@@ -95,7 +97,8 @@ struct exchange {
     bool stray_body;   /* its method takes none, but one comes: it is not read */
     uint64_t content_length;
     size_t body_limit;
-    unsigned body_weight;               /* bytes of the budget per byte of plain body */
+    unsigned body_weight;               /* bytes of the budget per byte of plain body, ... */
+    size_t body_extra;                  /* ... and besides, for a part that weighs more */
     const struct coding *coding;        /* what the body is packed with; NULL: it is plain */
     const struct coding *answer_coding; /* what the answer is to be packed with, or NULL */
     bool answer_varies;                 /* by Accept-Encoding */

@@ -56,7 +56,8 @@ static bool refuse_length(struct exchange *exchange, uint64_t length) {
    daemon. */
 size_t exchange_body_cost(const struct exchange *exchange, size_t bytes) {
     size_t cost;
-    if (!attn_mul_size(bytes, exchange->coding == NULL ? exchange->body_weight : 1, &cost))
+    if (!attn_mul_size(bytes, exchange->coding == NULL ? exchange->body_weight : 1, &cost) ||
+        !attn_add_size(cost, exchange->body_extra, &cost))
         cost = SIZE_MAX;
     return attn_min_size(cost, admission_budget(exchange->service->admission));
 }

@@ -27,6 +27,8 @@ void ops_page(struct exchange *exchange);
 struct oip_model;
 /* The model and version that the path names; NULL with *problem set when there is none. */
 const struct oip_model *oip_find_model(const struct exchange *exchange, struct problem *problem);
+bool oip_infer_check(struct exchange *exchange, struct problem *problem);
+void oip_infer_handle(struct exchange *exchange);
 void oip_server_metadata(struct exchange *exchange);
 void oip_live(struct exchange *exchange);
 void oip_ready(struct exchange *exchange);

@@ -95,14 +95,31 @@ static void write_axes(struct text *out, int rank) {
     text_add(out, "]", 1);
 }
 
-static void write_tensors(struct text *out, const char *member, const struct oip_tensor_row *rows,
-                          size_t count) {
-    text_format(out, ",\"%s\":[", member);
-    for (size_t i = 0; i < count; i++) {
-        text_format(out, "%s{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":", i == 0 ? "" : ",",
-                    rows[i].name, oip_datatype_name(rows[i].dtype));
-        write_axes(out, rows[i].rank);
-        text_add(out, "}", 1);
+static void write_tensor(struct text *out, const char *name, enum attn_dtype dtype, int rank) {
+    text_format(out, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":", name,
+                oip_datatype_name(dtype));
+    write_axes(out, rank);
+    text_add(out, "}", 1);
+}
+
+static void write_inputs(struct text *out, const struct oip_model *model) {
+    text_format(out, ",\"inputs\":[");
+    for (size_t i = 0; i < model->input_count; i++) {
+        const struct oip_input_row *row = &model->inputs[i];
+        text_add(out, ",", i > 0);
+        write_tensor(out, row->name, row->dtype, row->rank);
+    }
+    text_add(out, "]", 1);
+}
+
+static void write_outputs(struct text *out, const struct oip_model *model) {
+    text_format(out, ",\"outputs\":[");
+    for (size_t i = 0; i < model->output_count; i++) {
+        const struct oip_output_row *row = &model->outputs[i];
+        if (row->needs_an_option)
+            continue;
+        text_add(out, ",", i > 0);
+        write_tensor(out, row->name, row->dtype, row->rank);
     }
     text_add(out, "]", 1);
 }
@@ -115,8 +132,8 @@ void oip_model_metadata(struct exchange *exchange) {
     text_format(out,
                 "{\"name\":\"%s\",\"versions\":[\"" OIP_VERSION "\"],\"platform\":\"attentiond\"",
                 model->name);
-    write_tensors(out, "inputs", model->inputs, model->input_count);
-    write_tensors(out, "outputs", model->outputs, model->output_count);
+    write_inputs(out, model);
+    write_outputs(out, model);
     text_format(out, "}\n");
     exchange_answer_text(exchange, JSON_TYPE);
 }

@@ -13,7 +13,8 @@
 /* clang-format off */
 #define OIP_MODEL(path) \
     {path, HTTP_GET, OIP, NULL, oip_model_metadata}, \
-    {path "/ready", HTTP_GET, OIP, NULL, oip_model_ready}
+    {path "/ready", HTTP_GET, OIP, NULL, oip_model_ready}, \
+    {path "/infer", HTTP_POST, OIP, oip_infer_check, oip_infer_handle}
 /* clang-format on */
 
 static const struct route routes[] = {

@@ -6,6 +6,7 @@
 
 struct attention_call {
     struct tensor_call tensors;
+    const struct codec_schema *schema;
     struct attn_call call;
     struct attn_plan plan;
     struct attn_heads *heads; /* in the work's shared memory; NULL until prepared */
@@ -16,7 +17,7 @@ static enum attn_status prepare(struct call_work *work) {
     struct tensor_call *tensors = &attention->tensors;
     const struct service *service = work->exchange->service;
     struct attn_request *request = &tensors->request.attention;
-    if (tensor_call_decode(tensors, &ATTENTION_SCHEMA) != ATTN_OK)
+    if (tensor_call_decode(tensors, attention->schema) != ATTN_OK)
         return work->error.status;
     request->preferred_kernel = service->kernel;
     if (attn_call_init(&attention->call, request, &work->error) != ATTN_OK ||
@@ -87,12 +88,21 @@ static const struct call_kind KIND = {
         "Ask for a pool or top_k of the map, for fewer rows, cols or heads, or for safetensors.",
 };
 
+struct tensor_call *attention_call_create(struct exchange *exchange,
+                                          const struct codec_schema *schema) {
+    struct attention_call *attention = call_work_create(exchange, &KIND, sizeof *attention);
+    if (attention == NULL)
+        return NULL;
+    attention->schema = schema;
+    return &attention->tensors;
+}
+
 bool attention_check(struct exchange *exchange, struct problem *problem) {
     return tensor_call_check(exchange, NULL, true, problem);
 }
 
 void attention_handle(struct exchange *exchange) {
-    struct attention_call *attention = call_work_create(exchange, &KIND, sizeof *attention);
-    if (attention != NULL && tensor_call_choose_codecs(&attention->tensors, NULL, true))
-        call_work_begin(&attention->tensors.work);
+    struct tensor_call *call = attention_call_create(exchange, &ATTENTION_SCHEMA);
+    if (call != NULL && tensor_call_choose_codecs(call, NULL, true))
+        call_work_begin(&call->work);
 }

@@ -32,6 +32,7 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
         work->kind->count(work, exchange);
     exchange_answer(exchange, 200, work->answer.media_type,
                     (const char *)work->answer.buffer + work->answer.offset, work->answer.length);
+    exchange->answer.json_bytes = work->answer.json_bytes;
     exchange->answer.varies = exchange->answer_varies;
     if (work->packed == NULL)
         return;

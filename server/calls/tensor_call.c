@@ -51,8 +51,7 @@ static const struct codec *choose_answer(const char *accept, const struct codec 
     return codec_is_acceptable(accept, only) ? only : NULL;
 }
 
-/* The deadline that the query string brings, or the configured one. */
-static int64_t first_deadline(const struct exchange *exchange) {
+void tensor_call_set_deadline(struct exchange *exchange) {
     int64_t deadline =
         clock_deadline(exchange->began, exchange->service->limits.request_timeout_ms);
     for (size_t i = 0; i < exchange->query_count; i++)
@@ -61,7 +60,7 @@ static int64_t first_deadline(const struct exchange *exchange) {
             if (ms > 0 && ms < 1000000000) /* decoding judges what is written here */
                 deadline = clock_earlier(deadline, clock_deadline(exchange->began, (uint64_t)ms));
         }
-    return deadline;
+    atomic_store(&exchange->deadline, deadline);
 }
 
 bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool has_map,
@@ -83,7 +82,7 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool
     exchange->body_limit = limits->body_bytes;
     if (codec == json)
         exchange->body_limit = attn_min_size(limits->body_bytes, limits->json_body_bytes);
-    atomic_store(&exchange->deadline, first_deadline(exchange));
+    tensor_call_set_deadline(exchange);
     return true;
 }
 
@@ -129,7 +128,8 @@ enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec
                                       .schema = schema,
                                       .cancelled = &call->work.job.cancelled,
                                       .team = &team,
-                                      .budget = &budget};
+                                      .budget = &budget,
+                                      .oip = &call->oip};
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
         return call->work.error.status;
     return call_work_take_deadline(&call->work, call->request.timeout_ms);

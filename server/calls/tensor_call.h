@@ -7,10 +7,12 @@
 #define SERVER_CALLS_TENSOR_CALL_H
 
 #include "server/calls/call_work.h"
+#include "server/codecs/codec_oip.h"
 
 struct tensor_call {
     struct call_work work;
     const struct codec *in, *out;
+    struct oip_head oip; /* of the Open Inference Protocol's calls */
     struct codec_request request;
     struct attn_result result;
 };
@@ -19,8 +21,16 @@ struct tensor_call {
    answer may be drawn. */
 bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool has_map,
                        struct problem *problem);
+/* A part of it that does not depend on media types: the deadline that the query string brings, or
+   the configured one. */
+void tensor_call_set_deadline(struct exchange *exchange);
 /* The codecs of a complete request; false when it was refused. */
 bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *only, bool has_map);
+
+/* An attention call of no codec yet, which reads this schema; NULL when there is no memory: then
+   the exchange has its answer (attention_handler.c). */
+struct tensor_call *attention_call_create(struct exchange *exchange,
+                                          const struct codec_schema *schema);
 
 /* The request's tensors and options, and the call's own deadline. */
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema);

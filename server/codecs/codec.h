@@ -58,8 +58,9 @@ struct codec_input {
     const struct codec_schema *schema;
     /* Looked at every few megabytes: once it is true, decoding ends as CANCELLED. NULL: never. */
     const atomic_bool *cancelled;
-    const struct number_team *team; /* that may help to read; NULL: nobody */
+    const struct number_team *team;    /* that may help to read; NULL: nobody */
     const struct codec_budget *budget; /* NULL: nothing limits it */
+    const struct oip_head *oip;        /* of the Open Inference Protocol's codec; else NULL */
 };
 
 /* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind
@@ -72,6 +73,7 @@ struct codec_request {
     enum codec_encoding encoding; /* of a JSON answer; never UNSET after decode */
     int64_t timeout_ms;           /* 0: not given */
     void *storage;                /* owned; freed by codec_request_close */
+    void *notes;                  /* in storage: what a codec keeps for its answer; or NULL */
 };
 
 struct typeface; /* codec_png.h */
@@ -98,6 +100,7 @@ struct codec_answer {
     void *scratch; /* owned float scratch of text encodings, or NULL */
     size_t scratch_bytes;
     size_t header_bytes; /* room kept for the header, of binary encodings */
+    size_t json_bytes;   /* of the Open Inference Protocol's JSON where bytes follow it; else 0 */
 };
 
 struct codec {

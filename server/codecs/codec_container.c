@@ -105,13 +105,18 @@ static enum attn_status refuse_unused(struct reading *reading) {
 }
 
 static enum attn_status read_all(struct reading *reading, const struct codec_input *input) {
+    const struct codec_container *const container = reading->container;
     enum attn_status status = options_give_query(&reading->options, input);
     if (status == ATTN_OK)
         status = open_options(reading);
+    if (status == ATTN_OK && container->give != NULL)
+        status = container->give(container->file, &reading->options);
     if (status == ATTN_OK)
         status = options_apply(&reading->options);
     if (status == ATTN_OK)
         status = take_bias(reading);
+    if (status == ATTN_OK && container->settle != NULL)
+        status = container->settle(container->file, &reading->options, reading->used);
     if (status == ATTN_OK)
         status = refuse_unused(reading);
     if (status == ATTN_OK)

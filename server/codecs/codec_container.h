@@ -8,7 +8,7 @@
 #define SERVER_CODECS_CODEC_CONTAINER_H
 
 #include "server/codecs/codec.h"
-#include "server/json/json_value.h"
+#include "server/options/options.h"
 
 /* An opened file; everything is borrowed. */
 struct codec_container {
@@ -22,6 +22,10 @@ struct codec_container {
     size_t options_length;
     const char *options_title; /* "The attention text of __metadata__", to begin a sentence with */
     const char *options_place; /* where they stand, as an error's place */
+    /* For files that say more than that; each may be NULL. Gives further options before any is
+       applied; and, when all are, makes something of entries, of which those used are marked. */
+    enum attn_status (*give)(const void *file, struct options *options);
+    enum attn_status (*settle)(const void *file, struct options *options, const bool *used);
 };
 
 /* Fills a request that codec_request_start() began; the caller closes it when this fails. */

@@ -2,12 +2,13 @@
 /* The models of the Open Inference Protocol, and its names of element types. */
 #include <string.h>
 
-#include "server/codecs/codec_oip.h"
+#include "server/codecs/codec_oip_notes.h"
+#include "server/options/options_table.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* Every input but the first three is an option that is a tensor. */
-static const struct oip_tensor_row ATTENTION_INPUTS[] = {
+static const struct oip_input_row ATTENTION_INPUTS[] = {
     {"q", ATTN_FLOAT32, 4, false},        {"k", ATTN_FLOAT32, 4, false},
     {"v", ATTN_FLOAT32, 4, false},        {"bias", ATTN_FLOAT32, 4, true},
     {"allow", ATTN_BOOL, 4, true},        {"hide", ATTN_BOOL, 4, true},
@@ -17,17 +18,27 @@ static const struct oip_tensor_row ATTENTION_INPUTS[] = {
     {"alibi", ATTN_FLOAT32, 1, true},     {"sink", ATTN_FLOAT32, 1, true},
 };
 
-/* What a call can give without further options. */
-static const struct oip_tensor_row ATTENTION_OUTPUTS[] = {
-    {"output", ATTN_FLOAT32, 4, false},  {"weights", ATTN_FLOAT32, 4, true},
-    {"scores", ATTN_FLOAT32, 4, true},   {"lse", ATTN_FLOAT32, 3, true},
-    {"col_sums", ATTN_FLOAT32, 3, true}, {"col_means", ATTN_FLOAT32, 3, true},
-    {"stats", ATTN_FLOAT64, 3, true},
+/* clang-format off */
+static const struct oip_output_row ATTENTION_OUTPUTS[] = {
+    {"output", ATTN_FLOAT32, 4, ATTN_RESULT_OUTPUT, ATTN_RETURN_OUTPUT, false},
+    {"weights", ATTN_FLOAT32, 4, ATTN_RESULT_WEIGHTS, ATTN_RETURN_WEIGHTS, false},
+    {"scores", ATTN_FLOAT32, 4, ATTN_RESULT_SCORES, ATTN_RETURN_SCORES, false},
+    {"lse", ATTN_FLOAT32, 3, ATTN_RESULT_LSE, ATTN_RETURN_LSE, false},
+    {"col_sums", ATTN_FLOAT32, 3, ATTN_RESULT_COL_SUMS, ATTN_RETURN_COL_SUMS, false},
+    {"col_means", ATTN_FLOAT32, 3, ATTN_RESULT_COL_MEANS, ATTN_RETURN_COL_SUMS, false},
+    {"stats", ATTN_FLOAT64, 3, ATTN_RESULT_STATS, ATTN_RETURN_STATS, false},
+    {"top_k_weights", ATTN_FLOAT32, 4, ATTN_RESULT_TOP_K_WEIGHTS, ATTN_RETURN_WEIGHTS, true},
+    {"top_k_scores", ATTN_FLOAT32, 4, ATTN_RESULT_TOP_K_SCORES, ATTN_RETURN_SCORES, true},
+    {"top_k_indices", ATTN_INT32, 4, ATTN_RESULT_TOP_K_INDICES, 0, true},
 };
+/* clang-format on */
+_Static_assert(COUNT(ATTENTION_INPUTS) <= OIP_INPUTS_MAX &&
+                   COUNT(ATTENTION_OUTPUTS) <= OIP_OUTPUTS_MAX,
+               "every input and output can be named");
 
 static const struct oip_model MODELS[] = {
-    {"attention", ATTENTION_INPUTS, ATTENTION_OUTPUTS, COUNT(ATTENTION_INPUTS),
-     COUNT(ATTENTION_OUTPUTS)},
+    {"attention", &ATTENTION_SCHEMA, ATTENTION_INPUTS, COUNT(ATTENTION_INPUTS), ATTENTION_OUTPUTS,
+     COUNT(ATTENTION_OUTPUTS), oip_attention_give, oip_attention_settle, oip_attention_complete},
 };
 
 const struct oip_model *oip_model_at(size_t index) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "server/clock.h"
+#include "server/codecs/codec_oip.h"
 #include "server/http/http_internal.h"
 
 static void drop(void *context) {
@@ -44,7 +45,8 @@ static void add_cors(struct MHD_Response *response, const struct exchange *excha
 
 static void add_headers(struct MHD_Response *response, const struct exchange *exchange) {
     const struct exchange_answer *answer = &exchange->answer;
-    char timing[256];
+    char timing[256], json_bytes[24];
+    snprintf(json_bytes, sizeof json_bytes, "%zu", answer->json_bytes);
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
     add_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, answer->coding);
     add_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
@@ -53,6 +55,7 @@ static void add_headers(struct MHD_Response *response, const struct exchange *ex
     add_header(response, "Content-Security-Policy", answer->policy);
     add_header(response, "X-Content-Type-Options", answer->policy != NULL ? "nosniff" : NULL);
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after ? "1" : NULL);
+    add_header(response, OIP_LENGTH_HEADER, answer->json_bytes > 0 ? json_bytes : NULL);
     add_header(response, "X-Request-Id", exchange->id);
     add_header(response, "Server-Timing", exchange_timing(exchange, timing, sizeof timing));
     add_header(response, MHD_HTTP_HEADER_VARY,

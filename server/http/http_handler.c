@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/codecs/codec_oip.h"
 #include "server/http/http_internal.h"
 
 /* A refused body of at most this length is read to its end, so that the connection can stay. */
@@ -134,6 +135,7 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     exchange->accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     exchange->if_none_match = header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
     read_origin(connection, exchange);
+    exchange->json_length = header(connection, OIP_LENGTH_HEADER);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
     if (peer != NULL) {
         memcpy(peer->id, exchange->id, sizeof peer->id);

@@ -54,8 +54,7 @@ static enum attn_status narrow(const struct json_reader *reader, const char *poi
     return ATTN_OK;
 }
 
-/* An array's elements as `dtype`, in the reader's storage. */
-static enum attn_status read_elements(const struct json_reader *reader, struct json_value value,
+enum attn_status json_tensor_elements(const struct json_reader *reader, struct json_value value,
                                       const char *pointer, enum attn_dtype dtype, void **data,
                                       struct number_array_shape *shape) {
     const enum number_type type = number_type_of(dtype);
@@ -90,7 +89,8 @@ static enum attn_status read_nested(const struct json_reader *reader, struct jso
     void *data;
     struct number_array_shape shape;
     const enum attn_dtype dtype = default_dtype(value, role, real);
-    const enum attn_status status = read_elements(reader, value, pointer, dtype, &data, &shape);
+    const enum attn_status status =
+        json_tensor_elements(reader, value, pointer, dtype, &data, &shape);
     if (status != ATTN_OK)
         return status;
     if (shape.rank > ATTN_MAX_RANK)
@@ -177,7 +177,7 @@ static enum attn_status read_data(const struct json_reader *reader, struct json_
     void *elements;
     struct number_array_shape found;
     const enum attn_status status =
-        read_elements(reader, data, pointer, out->dtype, &elements, &found);
+        json_tensor_elements(reader, data, pointer, out->dtype, &elements, &found);
     if (status != ATTN_OK)
         return status;
     size_t wanted = 0;

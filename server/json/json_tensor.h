@@ -26,4 +26,13 @@ enum attn_status json_tensor_read(const struct json_reader *reader, struct json_
                                   const char *pointer, struct attn_tensor *out,
                                   enum codec_encoding *form);
 
+/*
+ * The elements of an array, flat or nested, as `dtype` and in the reader's storage, and the shape
+ * in which they were written. Errors as json_value_numbers(), and BAD_VALUE for a whole number that
+ * `dtype` does not hold.
+ */
+enum attn_status json_tensor_elements(const struct json_reader *reader, struct json_value value,
+                                      const char *pointer, enum attn_dtype dtype, void **data,
+                                      struct number_array_shape *shape);
+
 #endif

@@ -21,11 +21,11 @@ void options_init(struct options *options, const struct codec_schema *schema,
 }
 
 void options_close(struct options *options) {
-    for (size_t i = 0; i < options->query_count; i++)
-        json_document_close(&options->query[i]);
-    free(options->query);
-    options->query = NULL;
-    options->query_count = 0;
+    for (size_t i = 0; i < options->text_count; i++)
+        json_document_close(&options->texts[i]);
+    free(options->texts);
+    options->texts = NULL;
+    options->text_count = 0;
 }
 
 enum attn_status options_give(struct options *options, const char *name, struct json_value value,

@@ -13,7 +13,7 @@
 #include "server/codecs/codec.h"
 #include "server/json/json_tensor.h"
 
-enum { OPTIONS_MAX = 48 };
+enum { OPTIONS_MAX = 48, OPTIONS_OWN_TEXTS = 16 };
 
 /* A tensor that was looked up by name, and the list made of it: every later mention is this one,
    so that naming a tensor often costs no memory. */
@@ -42,8 +42,8 @@ struct options {
     size_t named_count;
     enum attn_dtype real; /* of tensors without dtype, once precision is known */
     struct json_value given[OPTIONS_MAX];
-    struct json_document *query; /* one document per option of the query string; owned */
-    size_t query_count;
+    struct json_document *texts; /* one per option that was given as text; owned */
+    size_t text_count;
 };
 
 /* Borrows everything. `request` has been initialised. */
@@ -58,6 +58,16 @@ void options_close(struct options *options);
  */
 enum attn_status options_give(struct options *options, const char *name, struct json_value value,
                               bool *known);
+
+/*
+ * The same for an option written as text, as in the query string; `place` and the name title it in
+ * errors. Besides those MALFORMED.
+ */
+enum attn_status options_give_text(struct options *options, const char *place, const char *name,
+                                   const char *value, bool *known);
+/* A JSON text that lives as long as the options; at most OPTIONS_OWN_TEXTS besides those given. */
+enum attn_status options_open_text(struct options *options, const char *title, const char *text,
+                                   struct json_value *out);
 
 /* The query string's options. Errors as options_give, UNKNOWN_FIELD, MALFORMED. */
 enum attn_status options_give_query(struct options *options, const struct codec_input *input);

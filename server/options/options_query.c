@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options in the query string. A value that starts like JSON is JSON; any other is a number, true
- * or false, or else a text, and in an option that takes a list commas separate such values. Each
- * value becomes a JSON document of its own, so that it is read like one from a body.
+ * Options written as text, in the query string above all. A value that starts like JSON is JSON;
+ * any other is a number, true or false, or else a text, and in an option that takes a list commas
+ * separate such values. Each value becomes a JSON document of its own, so that it is read like one
+ * from a body.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,8 @@ static char *json_text(struct storage *storage, enum option_query form, const ch
     return text;
 }
 
+enum { TEXTS_MAX = OPTIONS_MAX + OPTIONS_OWN_TEXTS };
+
 static enum attn_status refuse_name(struct options *options, const char *name) {
     char pointer[JSON_POINTER_ROOM];
     json_pointer_member(pointer, "", name);
@@ -95,35 +99,50 @@ static enum attn_status refuse_name(struct options *options, const char *name) {
     return options_refuse_unknown(options, name, pointer);
 }
 
-static enum attn_status give(struct options *options, const struct codec_query_option *given) {
-    char title[64];
-    bool known;
-    const size_t index = schema_option(options->schema, given->name);
-    if (index == options->schema->option_count)
-        return refuse_name(options, given->name);
-    const struct option *const option = &options->schema->options[index];
-    char *const text = json_text(options->reader.storage, option->query, given->value);
-    snprintf(title, sizeof title, "The query string's %s", option->name);
+enum attn_status options_open_text(struct options *options, const char *title, const char *text,
+                                   struct json_value *out) {
     char *const name = storage_take_text(options->reader.storage, title, strlen(title));
-    if (text == NULL || name == NULL)
+    if (options->texts == NULL)
+        options->texts = calloc(TEXTS_MAX, sizeof *options->texts);
+    if (options->texts == NULL || name == NULL)
         return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
-    struct json_document *const document = &options->query[options->query_count];
+    assert(options->text_count < TEXTS_MAX);
+    struct json_document *const document = &options->texts[options->text_count];
     const enum attn_status status =
         json_document_open(document, name, text, strlen(text), options->reader.error);
-    if (status != ATTN_OK)
-        return status;
-    options->query_count++;
-    return options_give(options, option->name, json_document_root(document), &known);
+    options->text_count += status == ATTN_OK;
+    *out = json_document_root(document);
+    return status;
+}
+
+enum attn_status options_give_text(struct options *options, const char *place, const char *name,
+                                   const char *value, bool *known) {
+    char title[64];
+    struct json_value root;
+    const size_t index = schema_option(options->schema, name);
+    *known = index < options->schema->option_count;
+    if (!*known)
+        return ATTN_OK;
+    const struct option *const option = &options->schema->options[index];
+    if (options->given[index].node != NULL)
+        return options_give(options, name, options->given[index], known);
+    const char *const text = json_text(options->reader.storage, option->query, value);
+    if (text == NULL)
+        return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
+    snprintf(title, sizeof title, "%s %s", place, option->name);
+    const enum attn_status status = options_open_text(options, title, text, &root);
+    return status != ATTN_OK ? status : options_give(options, name, root, known);
 }
 
 enum attn_status options_give_query(struct options *options, const struct codec_input *input) {
-    if (input->query_count == 0)
-        return ATTN_OK;
-    options->query = calloc(input->query_count, sizeof *options->query);
-    if (options->query == NULL)
-        return attn_fail(options->reader.error, ATTN_NO_MEMORY, "", "There is no memory now.");
     enum attn_status status = ATTN_OK;
-    for (size_t i = 0; status == ATTN_OK && i < input->query_count; i++)
-        status = give(options, &input->query[i]);
+    for (size_t i = 0; status == ATTN_OK && i < input->query_count; i++) {
+        const struct codec_query_option *const given = &input->query[i];
+        bool known;
+        status =
+            options_give_text(options, "The query string's", given->name, given->value, &known);
+        if (!known)
+            status = refuse_name(options, given->name);
+    }
     return status;
 }
