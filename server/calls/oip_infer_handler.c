@@ -2,6 +2,7 @@
 /* POST /v2/models/{model}/infer: an attention call in the Open Inference Protocol. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/checked.h"
 #include "server/calls/tensor_call.h"
@@ -11,9 +12,9 @@
    bytes. */
 enum { JSON_WEIGHT = 5 };
 
-/* The JSON's part of the body as the header says; what no number is, decoding refuses. */
+/* The JSON's part of the body as the header says; false for none, and for what decoding refuses. */
 static bool read_json_length(const struct exchange *exchange, size_t *length) {
-    if (exchange->json_length == NULL)
+    if (exchange->json_length == NULL || strchr(exchange->json_length, '-') != NULL)
         return false;
     errno = 0;
     const unsigned long long announced = strtoull(exchange->json_length, NULL, 10);
