@@ -130,6 +130,44 @@ START_TEST(large_values_and_infinite_ones) {
 }
 END_TEST
 
+/* A query of zeros has scores that are 0 by any cap. */
+START_TEST(softcaps_that_no_float_holds) {
+    static const double caps[] = {1e-60, 1e60};
+    for (size_t n = 0; n < COUNT_OF(caps); n++) {
+        open_run(&run, ATTN_FLOAT32, _i);
+        run.request.softcap_given = true;
+        run.request.softcap = caps[n];
+        memset(values(&run, 0), 0, run.sizes.D * sizeof(float));
+        run_all(&run);
+        struct run_expected expected = run_expect(&run);
+        expect_tensor(ATTN_RESULT_OUTPUT, expected.output, 2e-6);
+        expect_tensor(ATTN_RESULT_LSE, expected.lse, 2e-6);
+        run_expected_close(&expected);
+        run_close(&run);
+    }
+}
+END_TEST
+
+/* Products as they are: one is beyond a float, and the others do not mind. */
+START_TEST(raw_scores_beside_one_that_no_float_holds) {
+    open_run(&run, ATTN_FLOAT32, _i);
+    run.request.map.stage = ATTN_STAGE_RAW;
+    for (size_t d = 0; d < run.sizes.D; d++)
+        values(&run, 0)[d] = values(&run, 1)[d] = 1e30f;
+    run_all(&run);
+    struct run_expected expected = run_expect(&run);
+    const double *const want = expected.stage[ATTN_STAGE_RAW];
+    ck_assert(run_at(&run, ATTN_RESULT_WEIGHTS, 0) == INFINITY);
+    for (size_t n = run.sizes.Tk; n < run_count(&run, ATTN_RESULT_WEIGHTS); n++) {
+        const double got = run_at(&run, ATTN_RESULT_WEIGHTS, n);
+        if (n % run.sizes.Tk != 0 && !(fabs(got - want[n]) <= 2e-6 * (double)run.sizes.D))
+            ck_abort_msg("%s: product %zu is %.9g, not %.9g", run.request.kernel, n, got, want[n]);
+    }
+    run_expected_close(&expected);
+    run_close(&run);
+}
+END_TEST
+
 /* The same of double in a float64 call, by the kernel or whatever stands in for it. */
 START_TEST(sums_of_large_doubles_average) {
     open_run(&run, ATTN_FLOAT64, _i);
@@ -341,6 +379,8 @@ static Suite *kernels_range_suite(void) {
     tcase_add_loop_test(range, sums_of_large_values_average, 0, loops);
     tcase_add_loop_test(range, large_values_and_infinite_ones, 0, loops);
     tcase_add_loop_test(range, sums_of_large_doubles_average, 0, loops);
+    tcase_add_loop_test(range, softcaps_that_no_float_holds, 0, loops);
+    tcase_add_loop_test(range, raw_scores_beside_one_that_no_float_holds, 0, loops);
     tcase_add_loop_test(range, scores_of_any_size_are_weighed, 0, loops);
     tcase_add_loop_test(range, turned_scores_of_any_size, 0, loops);
     tcase_add_loop_test(range, scores_that_are_all_too_low, 0, loops);
