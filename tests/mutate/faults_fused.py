@@ -2,6 +2,7 @@
 """Faults in the fused kernel and what it shares with others, in masks of its time, and in merging.
 Each row is (name, file, exact text, what to put there, why somebody would write it)."""
 FUSED = "core/kernels/fused.c"
+WALK = "core/kernels/fused_walk.c"
 STRIPS = "core/kernels/fused_strips.c"
 PACK = "core/kernels/fused_pack.c"
 SET = "core/kernels/fused_set.h"
@@ -29,9 +30,12 @@ FAULTS = [
      "their scores are 0, which is a score"),
     ("fused: values that fill a panel are what lies there", PACK,
      "(padded - keys) * PANEL * sizeof *v", "0", "their weights are 0"),
-    ("fused: raw scores are scaled", FUSED,
-     "map->stage == ATTN_STAGE_RAW ? 1 : task->call->scale", "task->call->scale",
+    ("fused: raw scores are scaled", WALK,
+     "attn_walk_takes(walk, ATTN_STAGE_RAW) ? 1 : task->call->scale", "task->call->scale",
      "attend packs its queries scaled"),
+    ("fused: raw scores are scaled beside one that overflows", FUSED,
+     "map->stage == ATTN_STAGE_RAW ? 1 : task->call->scale", "task->call->scale",
+     "the walk packs them otherwise"),
     ("fused: panels that are half hidden are dropped", STRIPS,
      "piece->keys < PANEL || attn_piece_classify(task, &panel) != ATTN_TILE_EMPTY",
      "piece->keys < PANEL || attn_piece_classify(task, &panel) == ATTN_TILE_FULL",

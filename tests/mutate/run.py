@@ -21,6 +21,7 @@ from queue import SimpleQueue
 import faults_arithmetic
 import faults_decode
 import faults_fused
+import faults_lists
 import faults_maps
 import faults_masks
 import faults_scores
@@ -45,7 +46,7 @@ class Fault:
 
 def table():
     tables = (faults_arithmetic, faults_masks, faults_fused, faults_decode, faults_maps,
-              faults_scores)
+              faults_scores, faults_lists)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}
