@@ -172,7 +172,7 @@ def label_coding(case):
     given, shown = case.headers.get("Content-Encoding"), coding_of(case.body)
     if shown is not None:
         case.headers["Content-Encoding"] = shown
-    elif given in labels and given != "identity":
+    elif given in labels and given not in ("identity", ""):
         del case.headers["Content-Encoding"]
 
 
