@@ -9,19 +9,23 @@
 
 enum { CHUNK = 64 };
 
-#define LOAD(type)                                                 \
-    {                                                              \
-        const type *element = (const type *)tensor->data + offset; \
-        for (size_t i = 0; i < n; i++)                             \
-            ids[i] = (int64_t)element[(ptrdiff_t)i * stride];      \
-        break;                                                     \
+#define LOAD(type)                                                \
+    {                                                             \
+        const type *element = (const void *)id_at(tensor, b, at); \
+        for (size_t i = 0; i < n; i++)                            \
+            ids[i] = (int64_t)element[(ptrdiff_t)i * stride];     \
+        break;                                                    \
     }
+
+static const char *id_at(const struct attn_tensor *tensor, size_t b, size_t at) {
+    return (const char *)tensor->data +
+           attn_tensor_offset(tensor, b, 0, 0, at) * (ptrdiff_t)attn_dtype_size(tensor->dtype);
+}
 
 /* n <= CHUNK ids of batch item b from position `at` on. */
 static void load_ids(const struct attn_tensor *tensor, size_t b, size_t at, size_t n,
                      int64_t ids[CHUNK]) {
     const ptrdiff_t stride = tensor->stride[3];
-    const ptrdiff_t offset = attn_tensor_offset(tensor, b, 0, 0, at);
     switch (tensor->dtype) {
     case ATTN_INT8:
         LOAD(int8_t)
@@ -46,12 +50,20 @@ struct id_range {
     int64_t smallest, largest;
 };
 
+/* Most tiles lie within a document: n >= 1 ids that stand side by side are compared as bytes. */
+static bool is_one_id(const struct attn_tensor *tensor, size_t b, size_t at, size_t n) {
+    const size_t size = attn_dtype_size(tensor->dtype);
+    const char *ids = id_at(tensor, b, at);
+    return tensor->stride[3] == 1 && memcmp(ids, ids + size, (n - 1) * size) == 0;
+}
+
 static struct id_range range_of_ids(const struct attn_tensor *tensor, size_t b, size_t at,
                                     size_t n) {
     struct id_range range = {INT64_MAX, INT64_MIN};
     int64_t ids[CHUNK];
-    for (size_t done = 0; done < n; done += CHUNK) {
-        const size_t some = attn_min_size(n - done, CHUNK);
+    const size_t count = is_one_id(tensor, b, at, n) ? 1 : n;
+    for (size_t done = 0; done < count; done += CHUNK) {
+        const size_t some = attn_min_size(count - done, CHUNK);
         load_ids(tensor, b, at + done, some, ids);
         for (size_t i = 0; i < some; i++) {
             range.smallest = ids[i] < range.smallest ? ids[i] : range.smallest;
