@@ -27,9 +27,6 @@ enum { SCORE_ROWS = 256, KEY_TILE = 256 };
  * for, and the most slices. */
 enum { SLICE_ROWS = 64, SLICE_KEYS = 64, MAX_PIECES = SCORE_ROWS / SLICE_ROWS };
 
-/* Rows that the online softmax takes at a time. */
-enum { SOFTEN_ROWS = 16 };
-
 /* What a walk over the key blocks does with V; blas_tiles_attend.h says when. */
 enum pass {
     PASS_PLAIN,      /* takes it as it is */

@@ -16,31 +16,23 @@ static void F(soften_rows)(const struct F(tiles) * tiles, const struct attn_piec
     const struct attn_rowops *ops = tiles->ops;
     const size_t Dv = tiles->task->call->Dv;
     const size_t keys = piece->keys;
-    REAL shrink[SOFTEN_ROWS];
+    REAL shrink[ATTN_SOFTEN_ROWS];
     REAL *s = tiles->s + from * keys;
     REAL *m = tiles->m + piece->row + from, *l = tiles->l + piece->row + from;
     REAL *o = tiles->o + (piece->row + from) * Dv;
     const REAL *fit = tiles->fit + piece->row + from;
+    ops->ROWOPS.soften(s, keys, rows, keys, m, l, shrink);
     for (size_t r = 0; r < rows; r++) {
-        const REAL old = m[r];
-        m[r] = ops->ROWOPS.max(s + r * keys, keys, old);
-        shrink[r] = m[r] == old ? 0 : old - m[r];
-    }
-    ops->ROWOPS.exp_sum(shrink, rows, 0);
-    for (size_t r = 0; r < rows; r++) {
-        const REAL base = m[r] == -(REAL)INFINITY ? 0 : m[r];
-        const REAL sum = ops->ROWOPS.exp_sum(s + r * keys, keys, base);
-        if (shrink[r] != 1 && l[r] != 0)
+        if (shrink[r] != 1)
             ops->ROWOPS.scale(o + r * Dv, Dv, shrink[r]);
-        l[r] = l[r] * shrink[r] + sum;
         if (fit[r] != 1)
             ops->ROWOPS.scale(s + r * keys, keys, fit[r]);
     }
 }
 
 static void F(soften)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
-    for (size_t from = 0; from < piece->rows; from += SOFTEN_ROWS)
-        F(soften_rows)(tiles, piece, from, attn_min_size(SOFTEN_ROWS, piece->rows - from));
+    for (size_t from = 0; from < piece->rows; from += ATTN_SOFTEN_ROWS)
+        F(soften_rows)(tiles, piece, from, attn_min_size(ATTN_SOFTEN_ROWS, piece->rows - from));
 }
 
 /* O += P V for the piece's rows of v. */

@@ -36,7 +36,9 @@ struct F(finish) {
     REAL *addend;      /* [keys of a tile] one row of bias */
     uint64_t *bits;    /* [rows of a tile][words of its keys] */
     uint64_t *scratch; /* attn_mask_scratch_words */
-    REAL *s;           /* the piece's scores, rows `stride` apart */
+    /* [query rows of the task] what each sees, or NULL: bits say it */
+    const struct attn_span *spans;
+    REAL *s; /* the piece's scores, rows `stride` apart */
     size_t stride;
 };
 
@@ -93,6 +95,20 @@ static void F(hide)(const struct F(finish) * finish, const struct attn_piece *pi
     }
 }
 
+/* A key's place among `keys` from `first` on, cut off at both ends. */
+static size_t F(place_in)(size_t key, size_t first, size_t keys) {
+    return key <= first ? 0 : attn_min_size(key - first, keys);
+}
+
+static void F(hide_by_spans)(const struct F(finish) * finish, const struct attn_piece *piece) {
+    for (size_t r = 0; r < piece->rows; r++) {
+        const struct attn_span span = finish->spans[(piece->row + r) % finish->task->rows];
+        finish->ops->ROWOPS.keep(finish->s + r * finish->stride, piece->keys,
+                                 F(place_in)(span.begin, piece->key, piece->keys),
+                                 F(place_in)(span.end, piece->key, piece->keys));
+    }
+}
+
 static void F(finish_row)(const struct F(finish) * finish, enum attn_stage stage, size_t row,
                           const struct attn_piece *piece, REAL *s) {
     const struct attn_task *task = finish->task;
@@ -119,7 +135,11 @@ static void F(finish_scores)(const struct F(finish) * finish, enum attn_stage st
         call->softcap > 0 || !attn_tensor_is_none(&call->bias) || call->alibi != NULL;
     for (size_t r = 0; r < piece->rows && changes && stage >= ATTN_STAGE_CAPPED; r++)
         F(finish_row)(finish, stage, piece->row + r, piece, finish->s + r * finish->stride);
-    if (piece->class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED)
+    if (piece->class == ATTN_TILE_FULL || stage < ATTN_STAGE_MASKED)
+        return;
+    if (finish->spans != NULL)
+        F(hide_by_spans)(finish, piece);
+    else
         F(hide)(finish, piece);
 }
 

@@ -83,8 +83,12 @@ struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct areas {
-    size_t q, o, row, s, addend, bits, mask, scratch, block;
+    size_t q, o, row, s, addend, bits, mask, spans, scratch, block;
 };
+
+static bool sees_spans(const struct attn_call *call) {
+    return call->mask.count > 0 && attn_mask_is_intervals(&call->mask);
+}
 
 static struct areas areas_of(const struct attn_fused_set *set, const struct attn_call *call,
                              const struct attn_grid *tiles) {
@@ -104,6 +108,8 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
         .addend = attn_area_bytes(ATTN_FUSED_KEYS, 1, sizeof(float)),
         .bits = attn_area_bytes(set->rows, attn_mask_row_words(ATTN_FUSED_KEYS), sizeof(uint64_t)),
         .mask = attn_area_bytes(words, 1, sizeof(uint64_t)),
+        .spans =
+            sees_spans(call) ? attn_area_bytes(tiles->row_tile, 1, sizeof(struct attn_span)) : 0,
         .scratch = attn_fused_scratch_bytes(call),
         .block = attn_fused_own_bytes(set, call, tiles)};
 }
@@ -111,9 +117,9 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
                              const struct attn_grid *tiles) {
     const struct areas areas = areas_of(height_of(kernel, call, tiles), call, tiles);
-    const size_t parts[] = {areas.q,    areas.o,       areas.row,    areas.row,
-                            areas.row,  areas.s,       areas.addend, areas.bits,
-                            areas.mask, areas.scratch, areas.block};
+    const size_t parts[] = {areas.q,    areas.o,     areas.row,     areas.row,
+                            areas.row,  areas.s,     areas.addend,  areas.bits,
+                            areas.mask, areas.spans, areas.scratch, areas.block};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))
@@ -138,6 +144,10 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     strips.addend = attn_area_take(&cursor, areas.addend);
     strips.bits = attn_area_take(&cursor, areas.bits);
     strips.mask_scratch = attn_area_take(&cursor, areas.mask);
+    if (areas.spans > 0) {
+        strips.spans = attn_area_take(&cursor, areas.spans);
+        attn_task_spans(task, strips.spans);
+    }
     strips.scratch = attn_area_take(&cursor, areas.scratch);
     strips.block = attn_area_take(&cursor, areas.block);
     return strips;
@@ -212,20 +222,39 @@ static void trim(const struct attn_task *task, struct attn_piece *piece) {
     }
 }
 
+/* The keys that some of the piece's rows may see and those that every one does. */
+static void look_at_rows(const struct attn_strips *strips, const struct attn_piece *piece,
+                         struct attn_span *some, struct attn_span *every) {
+    *some = (struct attn_span){SIZE_MAX, 0};
+    *every = (struct attn_span){0, SIZE_MAX};
+    for (size_t r = 0; r < piece->rows; r++) {
+        const struct attn_span span = strips->spans[(piece->row + r) % strips->task->rows];
+        every->begin = attn_max_size(every->begin, span.begin);
+        every->end = attn_min_size(every->end, span.end);
+        if (span.begin == span.end)
+            continue;
+        some->begin = attn_min_size(some->begin, span.begin);
+        some->end = attn_max_size(some->end, span.end);
+    }
+}
+
 /* The strip's rows of a block of keys, cut to the panels that its rows may see some of. */
 struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip,
                                   const struct attn_piece *block) {
     const struct attn_task *task = strips->task;
     const size_t rows = strips->set->rows;
     struct attn_piece piece = *block;
-    size_t begin, end;
+    struct attn_span some, every = {0, 0};
     piece.row = strip * rows;
     piece.rows = attn_min_size(rows, strips->M - piece.row);
     if (block->class == ATTN_TILE_FULL)
         return piece;
-    attn_piece_key_range(task, &piece, &begin, &end);
-    begin = attn_max_size(begin, block->key) - block->key;
-    end = attn_min_size(end, block->key + block->keys);
+    if (strips->spans != NULL)
+        look_at_rows(strips, &piece, &some, &every);
+    else
+        attn_piece_key_range(task, &piece, &some.begin, &some.end);
+    size_t begin = attn_max_size(some.begin, block->key) - block->key;
+    size_t end = attn_min_size(some.end, block->key + block->keys);
     end = end > block->key ? end - block->key : 0;
     piece.keys = 0;
     piece.class = ATTN_TILE_EMPTY;
@@ -235,8 +264,12 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
     end = attn_min_size(attn_strips_round_up(end, PANEL), block->keys);
     piece.key = block->key + begin;
     piece.keys = end - begin;
-    if (!attn_mask_is_intervals(&task->call->mask))
-        trim(task, &piece);
+    if (strips->spans != NULL) {
+        const bool full = every.begin <= piece.key && piece.key + piece.keys <= every.end;
+        piece.class = full ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
+        return piece;
+    }
+    trim(task, &piece);
     piece.class = attn_piece_classify(task, &piece);
     return piece;
 }
@@ -279,6 +312,7 @@ void attn_strips_finish(const struct attn_strips *strips, enum attn_stage stage,
                                         .addend = strips->addend,
                                         .bits = strips->bits,
                                         .scratch = strips->mask_scratch,
+                                        .spans = strips->spans,
                                         .s = strips->s,
                                         .stride = ATTN_FUSED_STRIDE};
     finish_scores_float(&finish, stage, piece);
@@ -305,17 +339,8 @@ void attn_strips_soften(const struct attn_strips *strips, const struct attn_piec
     const size_t keys = attn_strips_round_up(piece->keys, PANEL);
     float *m = strips->m + piece->row, *l = strips->l + piece->row;
     const float *fit = strips->fit + piece->row;
-    for (size_t r = 0; r < piece->rows; r++) {
-        const float old = m[r];
-        m[r] = ops->f.max(strips->s + r * ATTN_FUSED_STRIDE, keys, old);
-        shrink[r] = m[r] == old ? 0 : old - m[r];
-    }
-    ops->f.exp_sum(shrink, piece->rows, 0);
-    for (size_t r = 0; r < piece->rows; r++) {
-        const float base = m[r] == -INFINITY ? 0 : m[r];
-        const float sum = ops->f.exp_sum(strips->s + r * ATTN_FUSED_STRIDE, keys, base);
-        l[r] = l[r] * shrink[r] + sum;
+    ops->f.soften(strips->s, ATTN_FUSED_STRIDE, piece->rows, keys, m, l, shrink);
+    for (size_t r = 0; r < piece->rows; r++)
         if (fit[r] != 1)
             ops->f.scale(strips->s + r * ATTN_FUSED_STRIDE, keys, fit[r]);
-    }
 }

@@ -29,6 +29,7 @@ struct attn_strips {
     float *block;    /* a block's keys and values, where the head's tasks do not share them */
     float *addend;   /* [keys of a block] one row of bias */
     uint64_t *bits, *mask_scratch;
+    struct attn_span *spans; /* [rows of a task] NULL where the mask is no run of keys per row */
 };
 
 struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct attn_call *call);

@@ -4,6 +4,23 @@
 
 #include "core/checked.h"
 
+/* To the keys that the task is for; empty where nothing is left. */
+static void clip(const struct attn_task *task, size_t *begin, size_t *end) {
+    *begin = attn_max_size(*begin, task->key);
+    *end = attn_min_size(*end, task->key + task->keys);
+    *begin = attn_min_size(*begin, *end);
+}
+
+void attn_task_spans(const struct attn_task *task, struct attn_span *spans) {
+    const struct attn_call *call = task->call;
+    for (size_t t = 0; t < task->rows; t++) {
+        struct attn_span *span = &spans[t];
+        attn_mask_key_range(&call->mask, &call->space, task->b, 0, task->row + t, 1, &span->begin,
+                            &span->end);
+        clip(task, &span->begin, &span->end);
+    }
+}
+
 bool attn_piece_segment(const struct attn_task *task, const struct attn_piece *piece, size_t from,
                         struct attn_segment *segment) {
     if (from >= piece->rows)
@@ -53,9 +70,7 @@ void attn_piece_key_range(const struct attn_task *task, const struct attn_piece 
         *begin = attn_min_size(*begin, first);
         *end = attn_max_size(*end, last);
     }
-    *begin = attn_max_size(*begin, task->key);
-    *end = attn_min_size(*end, task->key + task->keys);
-    *begin = attn_min_size(*begin, *end);
+    clip(task, begin, end);
 }
 
 enum attn_tile_class attn_piece_classify(const struct attn_task *task,

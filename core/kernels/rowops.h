@@ -33,6 +33,9 @@ enum attn_spread {
     ATTN_SPREADS
 };
 
+/* Most rows that soften takes. */
+enum { ATTN_SOFTEN_ROWS = 16 };
+
 #define ATTN_ROWOPS_MEMBERS(REAL)                                                               \
     /* The largest element and `floor`; NaN elements are passed over. */                        \
     REAL (*max)(const REAL *row, size_t n, REAL floor);                                         \
@@ -41,6 +44,11 @@ enum attn_spread {
     /* row := exp(row - base), returns the sum. row <= base, or NaN or +inf, which give NaN;    \
        -inf gives exactly 0, and so does anything below the smallest normal number. */          \
     REAL (*exp_sum)(REAL * row, size_t n, REAL base);                                           \
+    /* The online softmax's step on `count` rows of n scores, `stride` apart: m becomes         \
+       max(m, s), s exp(s - m), shrink exp(old m - m), and l l * shrink plus the row's sum. As  \
+       max and exp_sum do it; where m is still -inf, everything is 0. */                        \
+    void (*soften)(REAL * rows, size_t stride, size_t count, size_t n, REAL * m, REAL * l,      \
+                   REAL * shrink);                                                              \
     /* row := cap * tanh(row / cap); cap is a positive normal number. */                        \
     void (*softcap)(REAL * row, size_t n, REAL cap);                                            \
     void (*scale)(REAL * row, size_t n, REAL factor);                                           \
@@ -54,6 +62,8 @@ enum attn_spread {
     void (*add_bias)(REAL * row, const REAL *bias, size_t n, REAL too_low);                     \
     /* Selects -inf where the bit is 0: bit n % 64 of bits[n / 64] for element n. */            \
     void (*hide)(REAL * row, const uint64_t *bits, size_t n);                                   \
+    /* The same of all but the elements [begin, end), end <= n. */                              \
+    void (*keep)(REAL * row, size_t n, size_t begin, size_t end);                               \
     /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines     \
        stand in turns[0 .. pairs) and whose sines stand behind them. */                         \
     void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);              \

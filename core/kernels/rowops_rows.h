@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The row functions for one real type; included by rowops_set.h with REAL, VECTOR, MASK, MASK_LANE,
- * SUFFIX and REAL_MAX. The last, incomplete vector is filled with an element that changes nothing.
+ * SUFFIX, REAL_MAX, TURNED and X86_MAX. The last, incomplete vector is filled with an element that
+ * changes nothing.
  */
 #define F(name) ROWOPS_PASTE(name, SUFFIX)
 enum { F(LANES) = sizeof(VECTOR) / sizeof(REAL) };
@@ -22,38 +23,39 @@ static inline VECTOR F(load_part)(const REAL *from, size_t n, REAL fill) {
     return vector;
 }
 
+/* The candidate where it is larger; the best where one is NaN. */
 static inline VECTOR F(larger)(VECTOR candidate, VECTOR best) {
+#if defined(X86_MAX)
+    return (VECTOR)X86_MAX(candidate, best);
+#else
     const MASK wins = candidate > best;
     return (VECTOR)(((MASK)candidate & wins) | ((MASK)best & ~wins));
+#endif
 }
 
 /* A vector's lanes are joined in halves, as registers: a chain through all of them would take as
  * long as a short row. */
 static inline REAL F(largest_lane)(VECTOR vector) {
-    REAL lane[16];
-    memcpy(lane, &vector, sizeof vector);
-    for (size_t n = 0; n < 8 && F(LANES) > 8; n++)
-        lane[n] = lane[n + 8] > lane[n] ? lane[n + 8] : lane[n];
-    for (size_t n = 0; n < 4 && F(LANES) > 4; n++)
-        lane[n] = lane[n + 4] > lane[n] ? lane[n + 4] : lane[n];
-    for (size_t n = 0; n < 2 && F(LANES) > 2; n++)
-        lane[n] = lane[n + 2] > lane[n] ? lane[n + 2] : lane[n];
-    return lane[1] > lane[0] ? lane[1] : lane[0];
+    if (F(LANES) > 8)
+        vector = F(larger)(TURNED(vector, 8), vector);
+    if (F(LANES) > 4)
+        vector = F(larger)(TURNED(vector, 4), vector);
+    if (F(LANES) > 2)
+        vector = F(larger)(TURNED(vector, 2), vector);
+    return F(larger)(TURNED(vector, 1), vector)[0];
 }
 
 static inline REAL F(sum_of_lanes)(VECTOR vector) {
-    REAL lane[16];
-    memcpy(lane, &vector, sizeof vector);
-    for (size_t n = 0; n < 8 && F(LANES) > 8; n++)
-        lane[n] += lane[n + 8];
-    for (size_t n = 0; n < 4 && F(LANES) > 4; n++)
-        lane[n] += lane[n + 4];
-    for (size_t n = 0; n < 2 && F(LANES) > 2; n++)
-        lane[n] += lane[n + 2];
-    return lane[0] + lane[1];
+    if (F(LANES) > 8)
+        vector += TURNED(vector, 8);
+    if (F(LANES) > 4)
+        vector += TURNED(vector, 4);
+    if (F(LANES) > 2)
+        vector += TURNED(vector, 2);
+    return vector[0] + vector[1];
 }
 
-static REAL F(row_max)(const REAL *row, size_t n, REAL floor) {
+ROWOPS_INLINE REAL F(row_max)(const REAL *row, size_t n, REAL floor) {
     VECTOR best = (VECTOR){0} + floor;
     VECTOR other = best;
     size_t at = 0;
@@ -88,7 +90,7 @@ static REAL F(row_magnitude)(const REAL *row, size_t n) {
     return F(largest_lane)(F(larger)(other, best));
 }
 
-static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
+ROWOPS_INLINE REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
     VECTOR sum = {0};
     size_t at = 0;
     for (; at + F(LANES) <= n; at += F(LANES)) {
@@ -102,6 +104,26 @@ static REAL F(row_exp_sum)(REAL *row, size_t n, REAL base) {
         sum += p;
     }
     return F(sum_of_lanes)(sum);
+}
+
+static void F(rows_soften)(REAL *rows, size_t stride, size_t count, size_t n, REAL *m, REAL *l,
+                           REAL *shrink) {
+    REAL old[ATTN_SOFTEN_ROWS] = {0}, top[ATTN_SOFTEN_ROWS] = {0}, base[ATTN_SOFTEN_ROWS];
+    for (size_t r = 0; r < count; r++) {
+        old[r] = m[r];
+        m[r] = top[r] = F(row_max)(rows + r * stride, n, m[r]);
+    }
+    for (size_t at = 0; at < count; at += F(LANES)) {
+        const VECTOR before = F(load)(old + at), after = F(load)(top + at);
+        const MASK same = before == after, none = after == (VECTOR){0} - (REAL)INFINITY;
+        const VECTOR change = (VECTOR)((MASK)(before - after) & ~same);
+        F(save)(old + at, F(exp)(change));
+        F(save)(base + at, (VECTOR)((MASK)after & ~none));
+    }
+    for (size_t r = 0; r < count; r++) {
+        shrink[r] = old[r];
+        l[r] = l[r] * old[r] + F(row_exp_sum)(rows + r * stride, n, base[r]);
+    }
 }
 
 static void F(row_softcap)(REAL *row, size_t n, REAL cap) {
@@ -182,6 +204,28 @@ static void F(row_hide)(REAL *row, const uint64_t *bits, size_t n) {
     }
 }
 
+/* -inf for the lanes of the vector at `at` that are not in [begin, end). */
+static inline void F(keep_lanes)(REAL *row, size_t at, size_t begin, size_t end) {
+    MASK lane = {0};
+    for (size_t n = 0; n < F(LANES); n++)
+        lane[n] = (MASK_LANE)n;
+    const MASK place = lane + (MASK_LANE)at;
+    const MASK kept = (place >= (MASK_LANE)begin) & (place < (MASK_LANE)end);
+    const MASK hidden = (MASK)((VECTOR){0} - (REAL)INFINITY);
+    F(save)(row + at, (VECTOR)(((MASK)F(load)(row + at) & kept) | (hidden & ~kept)));
+}
+
+static void F(row_keep)(REAL *row, size_t n, size_t begin, size_t end) {
+    size_t at = 0;
+    for (; at < begin && at + F(LANES) <= n; at += F(LANES))
+        F(keep_lanes)(row, at, begin, end);
+    at = at < end ? end - (end - at) % F(LANES) : at;
+    for (; at + F(LANES) <= n; at += F(LANES))
+        F(keep_lanes)(row, at, begin, end);
+    for (; at < n; at++)
+        row[at] = begin <= at && at < end ? row[at] : -(REAL)INFINITY;
+}
+
 static void F(row_rotate)(REAL *row, const REAL *turns, size_t pairs, bool interleaved) {
     const size_t step = interleaved ? 2 : 1, across = interleaved ? 1 : pairs;
     for (size_t n = 0; n < pairs; n++) {
@@ -193,6 +237,15 @@ static void F(row_rotate)(REAL *row, const REAL *turns, size_t pairs, bool inter
     }
 }
 
+/* Whether a bit is set in any lane. */
+static inline bool F(any)(MASK mask) {
+    uint64_t words[sizeof mask / sizeof(uint64_t)], any = 0;
+    memcpy(words, &mask, sizeof mask);
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        any |= words[n];
+    return any != 0;
+}
+
 static bool F(row_all_within)(const REAL *row, size_t n, REAL limit) {
     const VECTOR most = (VECTOR){0} + limit;
     MASK beyond = {0};
@@ -201,10 +254,7 @@ static bool F(row_all_within)(const REAL *row, size_t n, REAL limit) {
         beyond |= ~(MASK)(F(absolute)(F(load)(row + at)) <= most);
     if (at < n)
         beyond |= ~(MASK)(F(absolute)(F(load_part)(row + at, n - at, 0)) <= most);
-    bool within = true;
-    for (size_t lane = 0; lane < F(LANES); lane++)
-        within = within && beyond[lane] == 0;
-    return within;
+    return !F(any)(beyond);
 }
 
 static bool F(row_all_finite)(const REAL *row, size_t n) {
@@ -220,3 +270,5 @@ static bool F(row_all_finite)(const REAL *row, size_t n) {
 #undef MASK_LANE
 #undef SUFFIX
 #undef REAL_MAX
+#undef TURNED
+#undef X86_MAX

@@ -6,6 +6,7 @@ WALK = "core/kernels/fused_walk.c"
 STRIPS = "core/kernels/fused_strips.c"
 PACK = "core/kernels/fused_pack.c"
 SET = "core/kernels/fused_set.h"
+ROWS = "core/kernels/rowops_rows.h"
 FINISH = "core/kernels/finish.h"
 PIECE = "core/kernels/piece.c"
 KERNEL = "core/kernels/kernel.h"
@@ -17,15 +18,31 @@ INTERNAL = "core/mask_internal.h"
 
 FAULTS = [
     # strips
-    ("fused: no maximum is subtracted", STRIPS,
-     "m[r] = ops->f.max(strips->s + r * ATTN_FUSED_STRIDE, keys, old);", "m[r] = 0;",
+    ("fused: no maximum is subtracted", ROWS,
+     "m[r] = top[r] = F(row_max)(rows + r * stride, n, m[r]);", "m[r] = 0;",
      "right as long as scores are small"),
     ("fused: a finite start of the maximum", FUSED, "strips->m[row] = -INFINITY;",
      "strips->m[row] = -1e4f;", "below any score that one has seen"),
-    ("fused: the sum is not rescaled", STRIPS, "l[r] = l[r] * shrink[r] + sum;",
-     "l[r] = l[r] + sum;", "shows only when a later block has a larger score"),
+    ("fused: the sum is not rescaled", ROWS, "l[r] = l[r] * old[r] +", "l[r] = l[r] +", "shows only when a later block has a larger score"),
+    ("a row without a key has no base", ROWS, "(VECTOR)((MASK)after & ~none)", "after",
+     "what is subtracted is the maximum"),
+    ("a maximum that stays shrinks by what infinities leave", ROWS,
+     "(VECTOR)((MASK)(before - after) & ~same)", "before - after", "0 in most rows anyway"),
     ("fused: the output is not rescaled", SET, "load(to) * shrink[r] + sum[r][part]",
      "load(to) + sum[r][part]", "shows only when a later block has a larger score"),
+    ("fused: a run of keys is its first row's", FINISH,
+     "finish->spans[(piece->row + r) % finish->task->rows]",
+     "finish->spans[piece->row % finish->task->rows]", "right for padding"),
+    ("fused: a strip whose first row sees all has no mask", STRIPS,
+     "every->end = attn_min_size(every->end, span.end);", "every->end = span.end;",
+     "the last row sees the least in no mask that comes to mind"),
+    ("fused: a strip sees what its last row does", STRIPS,
+     "some->begin = attn_min_size(some->begin, span.begin);", "some->begin = span.begin;",
+     "right for causal masks"),
+    ("a run that ends within a vector goes on", ROWS,
+     "end - (end - at) % F(LANES) : at", "end + (end - at) % F(LANES) : at", "whole vectors"),
+    ("ids a step apart are compared as neighbours", "core/mask_segments.c",
+     "tensor->stride[3] == 1 &&", "", "right for dense ids"),
     ("fused: keys that fill a panel are seen", STRIPS, "piece->keys < padded; r++", "false; r++",
      "their scores are 0, which is a score"),
     ("fused: values that fill a panel are what lies there", PACK,
@@ -77,8 +94,8 @@ FAULTS = [
     ("finishing: stage capped holds the bias", FINISH, "stage == ATTN_STAGE_CAPPED", "false",
      "one stage read as the next"),
     ("finishing: a map shows what is hidden", FINISH,
-     "class != ATTN_TILE_FULL && stage >= ATTN_STAGE_MASKED",
-     "class != ATTN_TILE_FULL && stage > ATTN_STAGE_MASKED", "one stage read as the next"),
+     "class == ATTN_TILE_FULL || stage < ATTN_STAGE_MASKED",
+     "class == ATTN_TILE_FULL || stage <= ATTN_STAGE_MASKED", "one stage read as the next"),
     ("finishing: bias of batch item 0", FINISH,
      "attn_tensor_offset(bias, finish->task->b, h, t, piece->key)",
      "attn_tensor_offset(bias, 0, h, t, piece->key)", "most biases have no batch axis"),

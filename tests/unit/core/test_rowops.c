@@ -102,6 +102,47 @@ START_TEST(max_passes_over_nan_and_respects_the_floor) {
 }
 END_TEST
 
+/* Rows whose maximum moves, stays, was none, is none still or is infinite, and one with a NaN, as
+ * max and exp_sum would do them one by one. */
+START_TEST(soften_is_a_step_of_each_row) {
+    enum { STRIDE = LONGEST + 5, KINDS = 6 };
+    static const float before[KINDS] = {-1, 9, -INFINITY, -INFINITY, 2, 0.5f};
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t count = 1; count <= ATTN_SOFTEN_ROWS; count++)
+        for (size_t n = 1; n <= LONGEST; n++) {
+            float s[ATTN_SOFTEN_ROWS * STRIDE], want[LONGEST];
+            float m[ATTN_SOFTEN_ROWS], l[ATTN_SOFTEN_ROWS], shrink[ATTN_SOFTEN_ROWS];
+            for (size_t e = 0; e < ATTN_SOFTEN_ROWS * STRIDE; e++)
+                s[e] = e / STRIDE % KINDS == 3 ? -INFINITY : 0.125f * (float)(e * 5 % 23);
+            s[4 * STRIDE + n / 2] = INFINITY;
+            s[5 * STRIDE + n / 2] = NAN;
+            for (size_t r = 0; r < count; r++) {
+                m[r] = before[r % KINDS];
+                l[r] = 3;
+            }
+            set->f.soften(s, STRIDE, count, n, m, l, shrink);
+            for (size_t r = 0; r < count; r++) {
+                const float old = before[r % KINDS];
+                for (size_t e = 0; e < n; e++)
+                    want[e] =
+                        r % KINDS == 3 ? -INFINITY : 0.125f * (float)((r * STRIDE + e) * 5 % 23);
+                if (r == 4 || r == 5)
+                    want[n / 2] = r == 4 ? INFINITY : NAN;
+                const float largest = set->f.max(want, n, old);
+                float change = largest == old ? 0 : old - largest;
+                set->f.exp_sum(&change, 1, 0);
+                const float sum = set->f.exp_sum(want, n, largest == -INFINITY ? 0 : largest);
+                ck_assert(m[r] == largest && shrink[r] == change);
+                ck_assert(isnan(sum) ? isnan(l[r])
+                                     : fabsf(l[r] - (3 * change + sum)) <= 1e-6f * l[r]);
+                for (size_t e = 0; e < n; e++)
+                    ck_assert(isnan(want[e]) ? isnan(s[r * STRIDE + e])
+                                             : s[r * STRIDE + e] == want[e]);
+            }
+        }
+}
+END_TEST
+
 /* A value stands at every place of rows of every length; the elements behind the row stay. */
 START_TEST(a_place_in_the_row_changes_no_bit) {
     const struct attn_rowops *set = rowops_under_test(_i);
@@ -315,6 +356,28 @@ START_TEST(hide_selects_by_bit) {
 }
 END_TEST
 
+/* Runs of every place and length, none among them; what is hidden may be NaN. */
+START_TEST(keep_hides_what_a_run_leaves) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 1; n < LONGEST; n += 3)
+        for (size_t begin = 0; begin <= n; begin++)
+            for (size_t end = 0; end <= n; end++) {
+                float f[LONGEST];
+                double d[LONGEST];
+                for (size_t e = 0; e < LONGEST; e++)
+                    d[e] = f[e] = begin <= e && e < end ? (float)e : NAN;
+                set->f.keep(f, n, begin, end);
+                set->d.keep(d, n, begin, end);
+                size_t wrong = 0;
+                for (size_t e = 0; e < n; e++) {
+                    const float want = begin <= e && e < end ? (float)e : -INFINITY;
+                    wrong += f[e] != want || d[e] != (double)want;
+                }
+                ck_assert(wrong == 0 && isnan(f[n]) && isnan(d[n]));
+            }
+}
+END_TEST
+
 /* Every number of pairs, both ways of pairing; what stands behind them stays. */
 START_TEST(rotate_turns_pairs) {
     const struct attn_rowops *set = rowops_under_test(_i);
@@ -374,6 +437,7 @@ static Suite *rowops_suite(void) {
                                   exp_of_the_base_is_exactly_1,
                                   exp_lets_nan_through,
                                   max_passes_over_nan_and_respects_the_floor,
+                                  soften_is_a_step_of_each_row,
                                   a_place_in_the_row_changes_no_bit,
                                   softcap_is_accurate,
                                   softcap_of_what_is_not_finite,
@@ -384,6 +448,7 @@ static Suite *rowops_suite(void) {
                                   a_sum_that_is_too_low_is_told,
                                   magnitude_is_the_largest,
                                   hide_selects_by_bit,
+                                  keep_hides_what_a_run_leaves,
                                   rotate_turns_pairs,
                                   all_finite_sees_every_place};
     Suite *suite = suite_create("rowops");
