@@ -8,10 +8,14 @@
  */
 #define F(name) FINISH_PASTE(name, SUFFIX)
 
+static bool F(holds_scale)(double scale) {
+    const double magnitude = fabs(scale);
+    return scale == 0 || ((double)REAL_MIN <= magnitude && magnitude <= (double)REAL_MAX);
+}
+
 /* row := row * scale. The product may fit a real where the scale alone does not. */
 static void F(scale_row)(const struct attn_rowops *ops, REAL *row, size_t n, double scale) {
-    const double magnitude = fabs(scale);
-    if (scale == 0 || ((double)REAL_MIN <= magnitude && magnitude <= (double)REAL_MAX)) {
+    if (F(holds_scale)(scale)) {
         ops->ROWOPS.scale(row, n, (REAL)scale);
         return;
     }

@@ -29,8 +29,9 @@ static bool add_piece(const struct attn_strips *strips, const struct attn_piece 
     if (strips->width == 0)
         return false;
     if (block->v_direct == NULL) {
-        strips->set->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
-                            attn_strips_round_up(piece->keys, PANEL), o, strips->width / PANEL);
+        attn_strips_set_at(strips, piece->row)
+            ->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
+                     attn_strips_round_up(piece->keys, PANEL), o, strips->width / PANEL);
         return block->cleaned;
     }
     const struct attn_direct_rows rows = attn_direct_from(&block->v_rows, first);
@@ -117,7 +118,7 @@ static uint64_t walk_keys(const struct attn_strips *strips, visit *each, bool ag
 }
 
 static void clear(const struct attn_strips *strips) {
-    const size_t rows = attn_strips_round_up(strips->M, strips->set->rows);
+    const size_t rows = attn_strips_rows(strips);
     memset(strips->o, 0, rows * strips->width * sizeof(float));
     for (size_t row = 0; row < rows; row++) {
         strips->m[row] = -INFINITY;
@@ -158,7 +159,7 @@ static void give(const struct attn_strips *strips, struct attn_partial *partial)
 static void attend(const struct attn_task *task, void *memory, struct attn_partial *partial) {
     struct attn_strips strips = attn_strips_open(task, memory);
     const size_t room = attn_call_group(task->call) * task->grid.row_tile;
-    const size_t rows = attn_strips_round_up(strips.M, strips.set->rows);
+    const size_t rows = attn_strips_rows(&strips);
     bool cleaned = false;
     if (strips.width == task->call->Dv && rows <= room)
         strips.o = partial->o;

@@ -8,7 +8,6 @@
 
 #include "core/checked.h"
 #include "core/kernels/operand.h"
-#include "core/kernels/rowops.h"
 
 enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4, AHEAD = 16 };
 
@@ -115,7 +114,6 @@ static void ask_for(const struct attn_task *task, const struct attn_operand *ope
 /* Returns the largest magnitude. */
 static float pack_keys(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
                        size_t keys, float *k, float *scratch) {
-    const struct attn_rowops *ops = attn_rowops_best();
     const size_t D = task->call->D;
     float largest = 0;
     float *const zeros = scratch + QUAD * D;
@@ -125,9 +123,8 @@ static float pack_keys(const struct attn_task *task, const struct attn_fused_set
         ask_for(task, &task->call->k, key + j + AHEAD, QUAD, D);
         for (size_t r = 0; r < QUAD; r++)
             rows[r] = j + r < keys ? attn_key_row_float(task, key + j + r, scratch + r * D) : zeros;
-        for (size_t r = 0; r < QUAD; r++)
-            largest = fmaxf(largest, ops->f.magnitude(rows[r], D));
-        set->transpose(rows, D, k + j / PANEL * D * PANEL + j % PANEL, PANEL);
+        largest = fmaxf(largest,
+                        set->transpose(rows, D, 1, k + j / PANEL * D * PANEL + j % PANEL, PANEL));
     }
     return largest;
 }
@@ -140,26 +137,17 @@ static const float *clean(const float *row, size_t width, float *scratch) {
 }
 
 /* Returns whether a row had to be cleaned. */
-static bool pack_values(const struct attn_task *task, size_t key, size_t keys, size_t v_step,
-                        float *v, float *scratch) {
-    const struct attn_rowops *ops = attn_rowops_best();
+static bool pack_values(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
+                        size_t keys, size_t v_step, float *v, float *scratch) {
     const size_t Dv = task->call->Dv;
     const size_t padded = PANEL * in_panels(keys);
     bool cleaned = false;
     for (size_t j = 0; j < keys; j++) {
         const float *row = attn_value_row_float(task, key + j, scratch);
         ask_for(task, &task->call->v, key + j + AHEAD, 1, Dv);
-        if (!ops->f.all_finite(row, Dv)) {
-            row = clean(row, Dv, scratch);
+        if (!set->spread(row, Dv, v + j * PANEL, v_step)) {
+            set->spread(clean(row, Dv, scratch), Dv, v + j * PANEL, v_step);
             cleaned = true;
-        }
-        float *to = v + j * PANEL;
-        size_t d = 0;
-        for (; d + PANEL <= Dv; d += PANEL, to += v_step)
-            memcpy(to, row + d, PANEL * sizeof *to);
-        if (d < Dv) {
-            memset(to, 0, PANEL * sizeof *to);
-            memcpy(to, row + d, (Dv - d) * sizeof *to);
         }
     }
     for (size_t panel = 0; panel < in_panels(Dv); panel++)
@@ -193,7 +181,7 @@ static void fill_block(const struct attn_task *task, const struct attn_fused_set
     const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
     state->largest = pack_keys(task, set, key, keys, k, scratch);
     state->cleaned =
-        pack_values(task, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
+        pack_values(task, set, key, keys, head->sizes.keys * PANEL, k + head->sizes.k, scratch);
 }
 
 static struct attn_fused_block block_of(const struct head *head, const float *k,

@@ -10,6 +10,7 @@
  */
 #include "core/kernels/fused_set_contract.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/checked.h"
@@ -29,7 +30,9 @@ enum {
 };
 
 typedef float vector __attribute__((vector_size(FUSED_BYTES)));
+typedef int32_t vector_bits __attribute__((vector_size(FUSED_BYTES)));
 typedef float quad __attribute__((vector_size(16)));
+typedef int32_t quad_bits __attribute__((vector_size(16)));
 
 FUSED_INLINE vector load(const float *from) {
     vector loaded;
@@ -128,11 +131,30 @@ FUSED_INLINE void gather(const int rows, const int together, const float *p, con
 FUSED_STRIPS
 #undef STRIP
 
-FUSED_INLINE void transpose_quad(const float *const rows[4], size_t d, float *out, size_t step) {
+/* Bits of floats without their signs are in the order of magnitudes; NaN is above infinity. */
+enum { MAGNITUDE = 0x7fffffff, INFINITE = 0x7f800000 };
+
+FUSED_INLINE int32_t bits_of(float value) {
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & MAGNITUDE;
+}
+
+FUSED_INLINE quad_bits larger_bits(quad_bits a, quad_bits b) {
+    const quad_bits wins = a > b;
+    return (a & wins) | (b & ~wins);
+}
+
+FUSED_INLINE quad_bits transpose_quad(const float *const rows[4], size_t d, float factor,
+                                      float *out, size_t step) {
     quad x[4], y[4];
+    quad_bits largest[4];
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r < 4; r++) {
         memcpy(&x[r], rows[r] + d, sizeof x[r]);
+        x[r] *= factor;
+        largest[r] = (quad_bits)x[r] & MAGNITUDE;
+    }
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         y[half] = __builtin_shufflevector(x[half], x[half + 2], 0, 4, 1, 5);
@@ -145,18 +167,53 @@ FUSED_INLINE void transpose_quad(const float *const rows[4], size_t d, float *ou
         memcpy(out + (d + 2 * (size_t)half) * step, &low, sizeof low);
         memcpy(out + (d + 2 * (size_t)half + 1) * step, &high, sizeof high);
     }
+    return larger_bits(larger_bits(largest[0], largest[1]), larger_bits(largest[2], largest[3]));
 }
 
-/* out[d * step + r] = rows[r][d] for four rows. */
-static void transpose(const float *const rows[4], size_t D, float *out, size_t step) {
+static float transpose(const float *const rows[4], size_t D, float factor, float *out,
+                       size_t step) {
+    quad_bits bits = {0};
+    int32_t largest = 0;
     size_t d = 0;
     for (; d + 4 <= D; d += 4)
-        transpose_quad(rows, d, out, step);
+        bits = larger_bits(transpose_quad(rows, d, factor, out, step), bits);
     for (; d < D; d++)
-        for (size_t r = 0; r < 4; r++)
-            out[d * step + r] = rows[r][d];
+        for (size_t r = 0; r < 4; r++) {
+            const float value = out[d * step + r] = rows[r][d] * factor;
+            bits = larger_bits((quad_bits){bits_of(value)}, bits);
+        }
+    for (int lane = 0; lane < 4; lane++)
+        largest = bits[lane] > largest ? bits[lane] : largest;
+    float magnitude;
+    memcpy(&magnitude, &largest, sizeof magnitude);
+    return largest > INFINITE ? INFINITY : magnitude;
+}
+
+static bool spread(const float *row, size_t Dv, float *to, size_t step) {
+    vector_bits beyond = {0};
+    size_t c = 0;
+    for (; c + PANEL <= Dv; c += PANEL, to += step)
+#pragma GCC unroll 4
+        for (int part = 0; part < PARTS; part++) {
+            const vector values = load(row + c + part * LANES);
+            beyond |= ((vector_bits)values & MAGNITUDE) >= INFINITE;
+            save(to + part * LANES, values);
+        }
+    for (size_t at = 0; at < PANEL && c < Dv; at++) {
+        to[at] = c + at < Dv ? row[c + at] : 0;
+        beyond[0] |= -(bits_of(to[at]) >= INFINITE);
+    }
+    uint64_t words[sizeof beyond / sizeof(uint64_t)], any = 0;
+    memcpy(words, &beyond, sizeof beyond);
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        any |= words[n];
+    return any == 0;
 }
 
 #define STRIP(height, together) \
-    {.rows = (height), .score = score_##height, .gather = gather_##height, .transpose = transpose},
+    {.rows = (height),          \
+     .score = score_##height,   \
+     .gather = gather_##height, \
+     .transpose = transpose,    \
+     .spread = spread},
 const struct attn_fused_set FUSED_PASTE(attn_fused_set_, FUSED_NAME)[] = {FUSED_STRIPS{.rows = 0}};

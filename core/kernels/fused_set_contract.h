@@ -59,9 +59,13 @@ struct attn_fused_set {
        rows of o are that wide, v(j, c) = v[c / 16 * v_step + j * 16 + c % 16]. */
     void (*gather)(const float *p, const float *shrink, const float *v, size_t v_step, size_t keys,
                    float *o, size_t panels);
-    /* out[d * step + r] = rows[r][d] for four rows. */
-    void (*transpose)(const float *const rows[4], size_t D, float *out, size_t step);
-    /* For keys and values in place, by dtype; else NULL. The three above are then NULL, and q is
+    /* out[d * step + r] = rows[r][d] * factor for four rows. Returns the largest magnitude,
+       infinity where there is a NaN. */
+    float (*transpose)(const float *const rows[4], size_t D, float factor, float *out, size_t step);
+    /* to[c / 16 * step + c % 16] = row[c], zeros up to a multiple of 16. Returns whether all are
+       finite. */
+    bool (*spread)(const float *row, size_t Dv, float *to, size_t step);
+    /* For keys and values in place, by dtype; else NULL. Those above are then NULL, and q is
        [r][d]. */
     const struct attn_direct_functions *direct;
 };

@@ -55,6 +55,14 @@ static const struct attn_fused_set *choose_height(const struct attn_fused_set *s
     return best;
 }
 
+/* The lowest strip that holds what is left over at the end. Products in place know one height. */
+static const struct attn_fused_set *choose_last(const struct attn_fused_set *set, size_t M) {
+    const size_t rest = M % set->rows;
+    while (rest > 0 && set->direct == NULL && set[1].rows >= rest)
+        set++;
+    return set;
+}
+
 /* That of a call; the group times the row tile fits, for the plan has checked the workspace. */
 static const struct attn_fused_set *height_of(const struct attn_kernel *kernel,
                                               const struct attn_call *call,
@@ -134,6 +142,7 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     const struct areas areas = areas_of(strips.set, call, &task->grid);
     char *cursor = memory;
     strips.M = attn_call_group(call) * task->rows;
+    strips.last = choose_last(strips.set, strips.M);
     strips.width = attn_strips_round_up(call->Dv, PANEL);
     strips.q = attn_area_take(&cursor, areas.q);
     strips.o = attn_area_take(&cursor, areas.o);
@@ -164,11 +173,10 @@ static const float *query_row(const struct attn_strips *strips, size_t row, floa
 }
 
 /* Rows are read once and may lie far away: asks for a strip's. */
-static void ask_for_queries(const struct attn_strips *strips, size_t strip) {
+static void ask_for_queries(const struct attn_strips *strips, size_t first) {
     const struct attn_task *task = strips->task;
     const struct attn_operand *q = &task->call->q;
     const size_t bytes = task->call->D * attn_dtype_size(q->dtype);
-    const size_t first = strip * strips->set->rows;
     for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++) {
         const char *from = attn_operand_row(q, task->b, attn_score_row_head(task, row),
                                             attn_score_row_query(task, row));
@@ -177,31 +185,54 @@ static void ask_for_queries(const struct attn_strips *strips, size_t strip) {
     }
 }
 
-/* Four rows at a time, the last ones first, for what is written past them is another's place. */
+/* A strip's rows as [D][rows], four at a time, the last ones first, for what is written past them
+ * is another's place. Returns the largest magnitude. */
+static float pack_strip(const struct attn_strips *strips, size_t first, float factor, float *q) {
+    const struct attn_fused_set *set = attn_strips_set_at(strips, first);
+    float largest = 0;
+    for (size_t quad = (set->rows - 1) / 4 + 1; quad-- > 0;) {
+        const float *row[4];
+        for (size_t r = 0; r < 4; r++)
+            row[r] = query_row(strips, quad * 4 + r < set->rows ? first + quad * 4 + r : strips->M,
+                               strips->scratch + r * strips->task->call->D);
+        largest = fmaxf(
+            largest, set->transpose(row, strips->task->call->D, factor, q + quad * 4, set->rows));
+    }
+    return largest;
+}
+
+/* The same as [rows][D], for products with keys in place. */
+static float copy_strip(const struct attn_strips *strips, size_t first, double scale, float *q) {
+    const size_t rows = strips->set->rows, D = strips->task->call->D;
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = query_row(strips, first + r, q + r * D);
+        if (row != q + r * D)
+            memcpy(q + r * D, row, D * sizeof *q);
+    }
+    if (scale != 1)
+        scale_row_float(strips->ops, q, rows * D, scale);
+    return strips->ops->f.magnitude(q, rows * D);
+}
+
 void attn_strips_pack(struct attn_strips *strips, double scale) {
     const size_t rows = strips->set->rows;
     const size_t D = strips->task->call->D;
-    for (size_t strip = 0; strip * rows < strips->M; strip++) {
-        float *q = strips->q + strip * rows * D;
-        ask_for_queries(strips, strip + 1);
-        for (size_t r = 0; r < rows && strips->set->direct != NULL; r++) {
-            const float *row = query_row(strips, strip * rows + r, q + r * D);
-            if (row != q + r * D)
-                memcpy(q + r * D, row, D * sizeof *q);
+    const bool fits = holds_scale_float(scale);
+    strips->q_largest = 0;
+    for (size_t first = 0; first < strips->M; first += rows) {
+        float largest, *q = strips->q + first * D;
+        ask_for_queries(strips, first + rows);
+        if (strips->set->direct != NULL) {
+            largest = copy_strip(strips, first, scale, q);
+        } else {
+            largest = pack_strip(strips, first, fits ? (float)scale : 1, q);
+            if (!fits) {
+                scale_row_float(strips->ops, q, rows * D, scale);
+                largest = strips->ops->f.magnitude(q, rows * D);
+            }
         }
-        for (size_t quad = (rows - 1) / 4 + 1; quad-- > 0 && strips->set->direct == NULL;) {
-            const float *row[4];
-            for (size_t r = 0; r < 4; r++)
-                row[r] =
-                    query_row(strips, quad * 4 + r < rows ? strip * rows + quad * 4 + r : strips->M,
-                              strips->scratch + r * D);
-            strips->set->transpose(row, D, q + quad * 4, rows);
-        }
-        if (scale != 1)
-            scale_row_float(strips->ops, q, rows * D, scale);
+        strips->q_largest = fmaxf(strips->q_largest, largest);
     }
-    strips->q_largest =
-        strips->ops->f.magnitude(strips->q, attn_strips_round_up(strips->M, strips->set->rows) * D);
 }
 
 /* Drops panels at both ends of a piece of which none of its rows sees a key. */
@@ -293,7 +324,8 @@ void attn_strips_multiply(const struct attn_strips *strips, const struct attn_pi
     const float *q = strips->q + piece->row * D;
     if (block->k_direct == NULL) {
         const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
-        strips->set->score(q, block->k + first * D, D, panels, strips->s);
+        attn_strips_set_at(strips, piece->row)
+            ->score(q, block->k + first * D, D, panels, strips->s);
     } else {
         const struct attn_direct_rows rows = attn_direct_from(&block->k_rows, first);
         block->k_direct->score(q, D, &rows, piece->keys, strips->s);

@@ -16,7 +16,8 @@
 /* A task in progress, the workspace cut up. Rows of strips past M are computed and never read. */
 struct attn_strips {
     const struct attn_task *task;
-    const struct attn_fused_set *set;
+    const struct attn_fused_set *set,
+        *last; /* of the strips, and of one of fewer rows at the end */
     const struct attn_rowops *ops;
     size_t M, width; /* score rows; columns of o, a multiple of 16 */
     float *q;        /* [strips][D][rows] scaled */
@@ -31,6 +32,18 @@ struct attn_strips {
     uint64_t *bits, *mask_scratch;
     struct attn_span *spans; /* [rows of a task] NULL where the mask is no run of keys per row */
 };
+
+/* What computes the strip that begins at score row `row`. */
+static inline const struct attn_fused_set *attn_strips_set_at(const struct attn_strips *strips,
+                                                              size_t row) {
+    return row + strips->set->rows > strips->M ? strips->last : strips->set;
+}
+
+/* Score rows of all strips: M, and those that fill up the last one. */
+static inline size_t attn_strips_rows(const struct attn_strips *strips) {
+    const size_t whole = strips->M / strips->set->rows * strips->set->rows;
+    return whole == strips->M ? whole : whole + strips->last->rows;
+}
 
 struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct attn_call *call);
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,

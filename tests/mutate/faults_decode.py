@@ -97,8 +97,13 @@ FAULTS = [
     const size_t key = index * task->grid.key_tile;
     const size_t keys = attn_min_size(task->grid.key_tile, task->call->Tk - key);
     state->largest = pack_keys(task, set, 0,""", "right for one block"),
-    ("fused: the last four keys say how large all are", PACK, "largest = fmaxf(largest, ops",
-     "largest = fmaxf(0, ops", "keys are alike"),
+    ("fused: the last four keys say how large all are", PACK, "largest = fmaxf(largest,",
+     "largest = fmaxf(0,", "keys are alike"),
+    ("fused: the last strip says how large queries are", STRIPS,
+     "strips->q_largest = fmaxf(strips->q_largest, largest)", "strips->q_largest = largest",
+     "queries are alike"),
+    ("fused: a strip that is left over has one row", STRIPS, "set[1].rows >= rest",
+     "set[1].rows > 0", "the lowest wastes least"),
     ("fused: keys have no magnitude", PACK, ".largest = state->largest,", ".largest = 0,",
      "products beyond a float are rare"),
     ("fused: blocks have no NaN to come back for", PACK, ".cleaned = state->cleaned}",
@@ -123,8 +128,8 @@ FAULTS = [
     ("fused: a strip's queries are the first strip's", STRIPS,
      "const float *q = strips->q + piece->row * D;", "const float *q = strips->q;",
      "right for tasks of one strip"),
-    ("a tiny scale is 0", FINISH, "if (scale == 0 || ((double)REAL_MIN <= magnitude && "
-     "magnitude <= (double)REAL_MAX)) {", "if (true) {", "scales are about 0.1"),
+    ("a tiny scale is 0", FINISH, "((double)REAL_MIN <= magnitude && ",
+     "(", "scales are about 0.1"),
     ("fused: blocks that overflowed are added to", FUSED, """\
         clear(&strips);
         walk_keys""", """\
