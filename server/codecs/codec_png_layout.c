@@ -86,26 +86,37 @@ static size_t step_for(const struct png_axis *axis, size_t pitch) {
     return round_step(axis->tokens * pitch / pixels + (axis->tokens * pitch % pixels != 0));
 }
 
+/* Where not every line has its text, lines stand apart. */
+static size_t step_of_lines(const struct png_axis *axis) {
+    const size_t step = step_for(axis, LINE);
+    return step == 1 ? step : step_for(axis, LOOSE_LINE);
+}
+
 /* Text along the axis' own direction takes `letter` pixels a letter there; across it takes a line.
  */
 static void choose_text(struct png_axis *axis, bool numbers_lie_along) {
     const size_t last = axis->first + (axis->tokens == 0 ? 0 : axis->tokens - 1);
     const size_t number = digits_of(last) * LETTER;
-    if (axis->labels->lists == 0) {
-        axis->step = step_for(axis, numbers_lie_along ? number + LETTER : LINE);
-        axis->room = numbers_lie_along ? LINE : number;
-        return;
-    }
-    axis->step = step_for(axis, LINE);
-    if (axis->step > 1)
-        axis->step = step_for(axis, LOOSE_LINE);
-    axis->room = longest_label(axis) * LETTER + (axis->step > 1 ? number + LETTER : 0);
+    const bool labelled = axis->labels->lists > 0;
+    const bool along = !labelled && numbers_lie_along;
+    axis->step = along ? step_for(axis, number + LETTER) : step_of_lines(axis);
+    axis->room = along ? (size_t)LINE : number;
+    if (labelled)
+        axis->room = longest_label(axis) * LETTER + (axis->step > 1 ? number + LETTER : 0);
+}
+
+/* Whether each batch item begins a row, or several share one as a whole. */
+static bool keeps_batch_items(const struct png_layout *layout, size_t columns) {
+    return layout->planes == layout->panels || layout->planes % columns == 0 ||
+           columns % layout->planes == 0;
 }
 
 /* As many columns as give a picture about as wide as high, and few empty places in its last row. */
 static size_t choose_columns(const struct png_layout *layout) {
     size_t best = 1, least = SIZE_MAX;
     for (size_t columns = 1; columns <= layout->panels; columns++) {
+        if (!keeps_batch_items(layout, columns))
+            continue;
         const size_t rows = layout->panels / columns + (layout->panels % columns != 0);
         const size_t width = columns * layout->panel_width, height = rows * layout->panel_height;
         const size_t longer = attn_max_size(width, height + height / 4);
@@ -138,8 +149,9 @@ static void stack(struct png_layout *layout) {
 void png_layout_make(const struct attn_call *call, const struct codec_request *request,
                      struct png_layout *layout) {
     const bool empty = call->pool_rows == 0 || call->pool_cols == 0;
-    const size_t side = png_longest_side(call->B * attn_call_map_planes(call));
-    *layout = (struct png_layout){.panels = call->B * attn_call_map_planes(call)};
+    const size_t planes = attn_call_map_planes(call), panels = call->B * planes;
+    const size_t side = png_longest_side(panels);
+    *layout = (struct png_layout){.panels = panels, .planes = planes};
     layout->q = (struct png_axis){.first = call->map_row,
                                   .tokens = call->map_rows,
                                   .cells = call->pool_rows,

@@ -31,7 +31,8 @@ struct png_axis {
 
 struct png_layout {
     size_t width, height;
-    size_t panels, columns; /* panels stand side by side in rows of `columns` */
+    size_t panels, planes; /* all of them, and those of a batch item */
+    size_t columns;        /* panels stand side by side in rows of so many */
     size_t panel_width, panel_height;
     size_t panels_top;
     size_t map_left, map_top; /* of the map in its panel */

@@ -70,6 +70,18 @@ START_TEST(every_number_of_panels_has_its_place) {
 }
 END_TEST
 
+START_TEST(batch_items_begin_rows) {
+    struct attn_call call = call_of(6, 12, 20);
+    for (size_t heads = 1; heads <= 6; heads++) {
+        call.Hq = call.map_head_count = heads;
+        for (call.B = 2; call.B * heads <= PNG_PANELS_MOST; call.B++) {
+            const size_t columns = layout_of(&call).columns;
+            ck_assert(heads % columns == 0 || columns % heads == 0);
+        }
+    }
+}
+END_TEST
+
 START_TEST(a_tick_stands_at_its_bin) {
     for (size_t tokens = 1; tokens < 60; tokens++)
         for (size_t cells = 1; cells <= tokens; cells++) {
@@ -83,8 +95,13 @@ END_TEST
 
 static const struct {
     size_t tokens, step_of_labels, step_of_rows, step_of_columns;
-} STEPS[] = {{1, 1, 1, 1},   {16, 1, 1, 1},      {70, 1, 1, 2},
-             {100, 5, 2, 5}, {1024, 50, 20, 50}, {4096, 100, 100, 200}};
+} STEPS[] = {{1, 1, 1, 1},
+             {16, 1, 1, 1},
+             {70, 1, 1, 2},
+             {100, 5, 5, 5},
+             {1024, 50, 50, 50},
+             {4096, 100, 100, 200},
+             {32768, 1000, 1000, 2000}};
 
 START_TEST(text_thins_out) {
     struct codec_label label = codec_label_of("token", 5), *labels;
@@ -112,9 +129,9 @@ START_TEST(a_region_keeps_its_numbers) {
     call.map_rows = 300;
     call.pool_rows = 300;
     const struct png_layout layout = layout_of(&call);
-    ck_assert_uint_eq(layout.q.step, 5);
-    ck_assert_uint_eq(png_axis_first_tick(&layout.q), 1235);
-    ck_assert_uint_eq(png_axis_place(&layout.q, 1235), 3 + 1);
+    ck_assert_uint_eq(layout.q.step, 10);
+    ck_assert_uint_eq(png_axis_first_tick(&layout.q), 1240);
+    ck_assert_uint_eq(png_axis_place(&layout.q, 1240), 6 * 3 + 1);
 }
 END_TEST
 
@@ -142,6 +159,7 @@ static Suite *layout_suite(void) {
     TCase *const tests = tcase_create("png layout");
     tcase_add_loop_test(tests, cells_fill_a_panel, 0, COUNT(CELLS));
     tcase_add_test(tests, every_number_of_panels_has_its_place);
+    tcase_add_test(tests, batch_items_begin_rows);
     tcase_add_test(tests, a_tick_stands_at_its_bin);
     tcase_add_loop_test(tests, text_thins_out, 0, COUNT(STEPS));
     tcase_add_test(tests, a_region_keeps_its_numbers);
