@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -36,6 +37,7 @@ from request import (  # noqa: E402
 from support import safetensors  # noqa: E402
 
 ASKED_FOR = (PICTURE_TYPE, NPZ_TYPE, NPY_TYPE)  # by Accept alone, and so one by one
+OCTET_TYPE = "application/octet-stream"
 PROBLEM_TYPE = "application/problem+json"
 # What HTTP itself brings; schemathesis' own checks judge these.
 TRANSPORT = {"bad-framing", "method-not-allowed", "not-acceptable", "unsupported-media-type",
@@ -102,12 +104,12 @@ def bodies(draw, path, media_type):
 
 # What stands for a body until flatmap_body knows whose it is.
 PLACEHOLDERS = {SAFETENSORS_TYPE: b"safetensors", NPZ_TYPE: b"npz",
-                "application/octet-stream": b"bytes behind JSON"}
+                OCTET_TYPE: b"bytes behind JSON"}
 for kind, placeholder in PLACEHOLDERS.items():
     schemathesis.openapi.media_type(kind, st.just(placeholder))
 
 
-@schemathesis.deserializer(SAFETENSORS_TYPE, NPZ_TYPE, NPY_TYPE, PICTURE_TYPE)
+@schemathesis.deserializer(SAFETENSORS_TYPE, NPZ_TYPE, NPY_TYPE, PICTURE_TYPE, OCTET_TYPE)
 def read_binary(context, response):
     """As the schema sees it a text; `answers_are_whole` reads it."""
     return response.content.decode("latin-1")
@@ -160,8 +162,9 @@ def before_call(context, case, kwargs):
 def label_length(case):
     """How many bytes of a drawn body are JSON; of one in JSON alone, nothing."""
     given = case.headers.get(oip.LENGTH)
-    if isinstance(case.body, bytes):
-        case.headers[oip.LENGTH] = str(oip.json_length(case.body))
+    shown = oip.json_length(case.body) if isinstance(case.body, bytes) else None
+    if shown is not None:
+        case.headers[oip.LENGTH] = str(shown)
     elif given is not None and given.isdecimal():
         del case.headers[oip.LENGTH]
 
@@ -237,10 +240,12 @@ def refusals_are_right(context, response, case):
 
 def judge_infer(response):
     """Its errors have no type: what is judged is whether there had to be one."""
-    body = body_of(response.request)
-    length = int(response.request.headers.get(oip.LENGTH, len(body)))
-    faults = judge.faults_of_infer(body, length, KERNELS)
-    if faults is None or response.status_code in (405, 504):
+    body = unpacked(body_of(response.request), response.request.headers.get("Content-Encoding"))
+    length = response.request.headers.get(oip.LENGTH, str(len(body or b"")))
+    if body is None or not length.isdecimal() or response.status_code in (405, 504):
+        return
+    faults = judge.faults_of_infer(body, int(length), KERNELS)
+    if faults is None:
         return
     if response.status_code == 200:
         assert not faults.must, f"computed, though it is wrong: {sorted(faults.must)}"
@@ -248,12 +253,19 @@ def judge_infer(response):
         assert faults.must or faults.may, "refused, and nothing is wrong with it"
 
 
+def deadlines(url):
+    """Those of the query string, whatever else is wrong with it."""
+    return [int(value) for name, value in parse_qsl(urlsplit(url).query)
+            if name == "timeout_ms" and value.isdecimal()]
+
+
 def assert_was_late(path, response, request, media_type):
     faults = judge.Faults()
     operation = judge.OPERATIONS[path]
     parts = judge.Request(operation.operands, operation.options, faults, media_type)
     parts.read(request.url, body_of(request))
-    allowed = parts.options.get("timeout_ms")
+    given = [parts.options.get("timeout_ms"), *deadlines(request.url)]
+    allowed = min((number for number in given if isinstance(number, int)), default=None)
     assert allowed is not None, "no deadline was given, and the service's own has not passed"
     assert response.elapsed * 1000 >= allowed, \
         f"answered after {response.elapsed * 1000} ms that {allowed} ms had passed"
@@ -268,6 +280,9 @@ def answers_are_whole(context, response, case):
         assert response.content.endswith(b"IEND\xaeB\x60\x82")
     if kind == NPY_TYPE:
         np.load(io.BytesIO(response.content), allow_pickle=False)
+    if kind == OCTET_TYPE:
+        length = int(response.headers[oip.LENGTH.lower()][0])
+        oip.answer_of(response.content, length)
     if kind not in CONTAINERS:
         return
     if kind == SAFETENSORS_TYPE:

@@ -80,6 +80,18 @@ def read_input(entry, rest, faults):
     return from_bytes(rest[:size], dtype, shape), rest[size:]
 
 
+def answer_of(body, length):
+    """A binary answer: what the outputs say of their bytes is all that there is."""
+    outputs = json.loads(body[:length])["outputs"]
+    sizes = [output["parameters"]["binary_data_size"] for output in outputs
+             if "data" not in output]
+    assert length + sum(sizes) == len(body)
+    for output in outputs:
+        size = output.get("parameters", {}).get("binary_data_size")
+        elements = math.prod(output["shape"])
+        assert size in (None, elements * SIZES[DTYPES[output["datatype"]]])
+
+
 def option(value):
     """A text is read as in a query string."""
     if not isinstance(value, str):

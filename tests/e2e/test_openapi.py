@@ -222,6 +222,19 @@ def test_accept_chooses_the_encoding(client):
     schema("Meta").validate(answer.meta)
 
 
+class Once(yaml.SafeLoader):
+    """Refuses a name that stands twice, which YAML does too but PyYAML does not."""
+
+    def construct_mapping(self, node, deep=False):
+        names = [key.value for key, _ in node.value]
+        assert len(names) == len(set(names)), (node.start_mark.line + 1, names)
+        return super().construct_mapping(node, deep)
+
+
+def test_no_name_stands_twice():
+    yaml.load(TEXT, Once)
+
+
 def test_the_document_is_valid():
     validate(CONTRACT)
 
