@@ -215,6 +215,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
     const int64_t now = clock_now();
     struct metrics_request request = {
         .route = counted_route(exchange),
+        .model = exchange->model,
         .method = exchange->method,
         /* Nobody got an answer: the code that says the client closed the request. */
         .code = exchange->state == EXCHANGE_SENT ? exchange->answer.status : 499,

@@ -81,6 +81,7 @@ struct exchange {
     /* The head; text is borrowed from the connection and stays until the answer has left. */
     const struct route *route; /* NULL: none for this path and method */
     struct route_captures captures;
+    size_t model; /* of the Open Inference Protocol: 1 + oip_model_index(), or 0 */
     enum http_method method;
     const char *method_name, *path, *content_type, *accept;
     const char *content_encoding, *accept_encoding, *if_none_match;

@@ -29,11 +29,19 @@ struct oip_model;
 const struct oip_model *oip_find_model(const struct exchange *exchange, struct problem *problem);
 bool oip_infer_check(struct exchange *exchange, struct problem *problem);
 void oip_infer_handle(struct exchange *exchange);
+/* The same; NULL when the exchange has been refused for it. */
+const struct oip_model *oip_take_model(struct exchange *exchange);
 void oip_server_metadata(struct exchange *exchange);
 void oip_live(struct exchange *exchange);
 void oip_ready(struct exchange *exchange);
 void oip_models(struct exchange *exchange);
 void oip_model_metadata(struct exchange *exchange);
 void oip_model_ready(struct exchange *exchange);
+void oip_model_config(struct exchange *exchange);
+void oip_model_statistics(struct exchange *exchange);
+void oip_all_statistics(struct exchange *exchange);
+bool oip_repository_check(struct exchange *exchange, struct problem *problem);
+void oip_repository_index(struct exchange *exchange);
+void oip_repository_keep(struct exchange *exchange);
 
 #endif

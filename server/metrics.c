@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/attention.h"
+#include "server/codecs/codec_oip.h"
 #include "server/codings/coding.h"
 #include "server/metrics_internal.h"
 
@@ -36,7 +37,7 @@ static double now_seconds(void) {
 }
 
 struct metrics *metrics_create(void) {
-    assert(route_count() < ROUTE_ROOM);
+    assert(route_count() < ROUTE_ROOM && oip_model_at(MODEL_ROOM) == NULL);
     assert(coding_at(CODING_ROOM) == NULL);
     struct metrics *metrics = calloc(1, sizeof *metrics);
     if (metrics != NULL)
@@ -84,6 +85,33 @@ void metrics_begin_request(struct metrics *metrics) {
     atomic_fetch_add(&metrics->in_flight, 1);
 }
 
+static void count_inference(struct model_counters *model, const struct metrics_request *request) {
+    if (request->code != 200) {
+        add(&model->failures, 1);
+        add(&model->failure_ns, (uint64_t)request->nanoseconds);
+        return;
+    }
+    add(&model->successes, 1);
+    add(&model->success_ns, (uint64_t)request->nanoseconds);
+    for (size_t stage = 0; stage < STAGE_COUNT; stage++)
+        if (request->stage[stage] > 0)
+            add(&model->stage_ns[stage], (uint64_t)request->stage[stage]);
+    atomic_store(&model->last_ms, (uint64_t)(1e3 * now_seconds()));
+}
+
+void metrics_read_model(const struct metrics *metrics, size_t model, struct metrics_model *out) {
+    const struct model_counters *counters = &metrics->models[model];
+    *out = (struct metrics_model){
+        .successes = metrics_read(&counters->successes),
+        .failures = metrics_read(&counters->failures),
+        .success_ns = metrics_read(&counters->success_ns),
+        .failure_ns = metrics_read(&counters->failure_ns),
+        .last_ms = metrics_read(&counters->last_ms),
+    };
+    for (size_t stage = 0; stage < STAGE_COUNT; stage++)
+        out->stage_ns[stage] = metrics_read(&counters->stage_ns[stage]);
+}
+
 void metrics_end_request(struct metrics *metrics, const struct metrics_request *request) {
     add(&metrics->requests[request->route][request->method][code_index(request->code)], 1);
     observe(&metrics->durations[request->route][class_index(request->code)]
@@ -92,6 +120,8 @@ void metrics_end_request(struct metrics *metrics, const struct metrics_request *
     for (size_t stage = 0; stage < STAGE_COUNT; stage++)
         if (request->stage[stage] >= 0)
             observe(&metrics->stages[stage], request->stage[stage]);
+    if (request->model > 0)
+        count_inference(&metrics->models[request->model - 1], request);
     atomic_fetch_sub(&metrics->in_flight, 1);
 }
 

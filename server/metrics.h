@@ -28,12 +28,20 @@ enum metrics_stage {
 
 /* One finished request. */
 struct metrics_request {
+    size_t model;    /* of the Open Inference Protocol: 1 + oip_model_index(), or 0 */
     size_t route;    /* route_index(), or route_count() for "unmatched" */
     unsigned method; /* enum http_method */
     int code;
     uint64_t body_bytes;
     int64_t nanoseconds;
     int64_t stage[STAGE_COUNT]; /* nanoseconds, -1 for a stage it did not have */
+};
+
+/* What a model of the Open Inference Protocol was asked; nanoseconds are sums. */
+struct metrics_model {
+    uint64_t successes, failures, success_ns, failure_ns;
+    uint64_t stage_ns[STAGE_COUNT]; /* of successes */
+    uint64_t last_ms;               /* when the last one succeeded, since 1970; 0: never */
 };
 
 /* One computed call. */
@@ -61,6 +69,7 @@ void metrics_count_packed(struct metrics *metrics, size_t coding, enum metrics_d
 void metrics_count_rejection(struct metrics *metrics, int code);
 void metrics_connection(struct metrics *metrics, int change);
 int64_t metrics_in_flight(struct metrics *metrics);
+void metrics_read_model(const struct metrics *metrics, size_t model, struct metrics_model *out);
 
 /* The whole text, in the Prometheus format or in OpenMetrics 1.0. */
 void metrics_write(const struct service *service, bool openmetrics, struct text *out);

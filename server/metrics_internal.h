@@ -48,6 +48,13 @@ struct histogram {
     metrics_counter nanoseconds;
 };
 
+enum { MODEL_ROOM = 4 };
+
+/* As struct metrics_model. */
+struct model_counters {
+    metrics_counter successes, failures, success_ns, failure_ns, stage_ns[STAGE_COUNT], last_ms;
+};
+
 struct metrics {
     metrics_counter requests[ROUTE_ROOM][HTTP_METHOD_COUNT][CODE_COUNT];
     struct histogram durations[ROUTE_ROOM][CLASS_COUNT][SIZE_COUNT];
@@ -57,6 +64,7 @@ struct metrics {
     metrics_counter kernels[KERNEL_ROOM];
     metrics_counter packed[CODING_ROOM][METRICS_DIRECTIONS];
     metrics_counter rejections[PROBLEM_COUNT];
+    struct model_counters models[MODEL_ROOM];
     double started_at; /* seconds since 1970 */
 };
 

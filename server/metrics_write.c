@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/codecs/codec_oip.h"
 #include "server/codings/coding.h"
 #include "server/header_list.h"
 #include "server/metrics_internal.h"
@@ -155,6 +156,19 @@ static void write_packed_bodies(const struct writer *w) {
                      directions[d]);
             sample(w, "", labels, (double)metrics_read(&w->metrics->packed[i][d]));
         }
+}
+
+static void write_inference_requests(const struct writer *w) {
+    const struct oip_model *model;
+    char labels[96];
+    for (size_t i = 0; (model = oip_model_at(i)) != NULL; i++) {
+        struct metrics_model counts;
+        metrics_read_model(w->metrics, i, &counts);
+        snprintf(labels, sizeof labels, "model=\"%s\",outcome=\"success\"", model->name);
+        sample(w, "", labels, (double)counts.successes);
+        snprintf(labels, sizeof labels, "model=\"%s\",outcome=\"failure\"", model->name);
+        sample(w, "", labels, (double)counts.failures);
+    }
 }
 
 static void write_rejections(const struct writer *w) {

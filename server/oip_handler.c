@@ -25,7 +25,8 @@ void oip_ready(struct exchange *exchange) {
 void oip_server_metadata(struct exchange *exchange) {
     static const char text[] =
         "{\"name\":\"attentiond\",\"version\":\"" ATTN_VERSION "\",\"extensions\":["
-        "\"binary_tensor_data\",\"parameters\",\"schedule_policy\"]}\n";
+        "\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"parameters\","
+        "\"schedule_policy\",\"statistics\"]}\n";
     exchange_answer(exchange, 200, JSON_TYPE, text, sizeof text - 1);
 }
 
@@ -60,8 +61,7 @@ const struct oip_model *oip_find_model(const struct exchange *exchange, struct p
     return NULL;
 }
 
-/* The model that the path names; NULL when it was refused. */
-static const struct oip_model *take_model(struct exchange *exchange) {
+const struct oip_model *oip_take_model(struct exchange *exchange) {
     struct problem problem;
     const struct oip_model *model = oip_find_model(exchange, &problem);
     if (model == NULL)
@@ -80,7 +80,7 @@ void oip_models(struct exchange *exchange) {
 }
 
 void oip_model_ready(struct exchange *exchange) {
-    const struct oip_model *model = take_model(exchange);
+    const struct oip_model *model = oip_take_model(exchange);
     if (model == NULL || !ops_check_ready(exchange))
         return;
     text_format(&exchange->text, "{\"name\":\"%s\",\"ready\":true}\n", model->name);
@@ -125,7 +125,7 @@ static void write_outputs(struct text *out, const struct oip_model *model) {
 }
 
 void oip_model_metadata(struct exchange *exchange) {
-    const struct oip_model *model = take_model(exchange);
+    const struct oip_model *model = oip_take_model(exchange);
     struct text *out = &exchange->text;
     if (model == NULL)
         return;

@@ -10,10 +10,13 @@
 
 #define NATIVE PROBLEM_DETAILS, false
 #define OIP PROBLEM_OIP, false
+#define OIP_EMPTY PROBLEM_OIP, true
 /* clang-format off */
 #define OIP_MODEL(path) \
     {path, HTTP_GET, OIP, NULL, oip_model_metadata}, \
     {path "/ready", HTTP_GET, OIP, NULL, oip_model_ready}, \
+    {path "/config", HTTP_GET, OIP, NULL, oip_model_config}, \
+    {path "/stats", HTTP_GET, OIP, NULL, oip_model_statistics}, \
     {path "/infer", HTTP_POST, OIP, oip_infer_check, oip_infer_handle}
 /* clang-format on */
 
@@ -32,6 +35,12 @@ static const struct route routes[] = {
     {"/v2/health/live", HTTP_GET, OIP, NULL, oip_live},
     {"/v2/health/ready", HTTP_GET, OIP, NULL, oip_ready},
     {"/v2/models", HTTP_GET, OIP, NULL, oip_models},
+    {"/v2/models/stats", HTTP_GET, OIP, NULL, oip_all_statistics},
+    {"/v2/repository/index", HTTP_POST, OIP_EMPTY, oip_repository_check, oip_repository_index},
+    {"/v2/repository/models/{model}/load", HTTP_POST, OIP_EMPTY, oip_repository_check,
+     oip_repository_keep},
+    {"/v2/repository/models/{model}/unload", HTTP_POST, OIP_EMPTY, oip_repository_check,
+     oip_repository_keep},
     OIP_MODEL("/v2/models/{model}"),
     OIP_MODEL("/v2/models/{model}/versions/{version}"),
 };

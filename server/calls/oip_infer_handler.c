@@ -34,9 +34,11 @@ static bool refuse_json(struct problem *problem, size_t most, size_t length) {
 bool oip_infer_check(struct exchange *exchange, struct problem *problem) {
     const struct service_limits *limits = &exchange->service->limits;
     const size_t most = attn_min_size(limits->body_bytes, limits->json_body_bytes);
+    const struct oip_model *model = oip_find_model(exchange, problem);
     size_t json;
-    if (oip_find_model(exchange, problem) == NULL)
+    if (model == NULL)
         return false;
+    exchange->model = 1 + oip_model_index(model);
     if (!read_json_length(exchange, &json)) {
         exchange->body_weight = JSON_WEIGHT;
         exchange->body_limit = most;

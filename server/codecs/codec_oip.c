@@ -63,7 +63,7 @@ static enum attn_status give(const void *opened, struct options *options) {
             if (status == ATTN_OK && !is_ignored(name))
                 status = give_parameter(options, name, (struct json_value){&file->document, node});
         }
-    return status == ATTN_OK && model->give != NULL ? model->give(file, options) : status;
+    return status == ATTN_OK ? model->give(file, options) : status;
 }
 
 static enum attn_status settle(const void *opened, struct options *options, const bool *used) {
@@ -135,6 +135,8 @@ static enum attn_status take_notes(const struct oip_file *file, const struct jso
         return attn_fail(reader->error, ATTN_NO_MEMORY, "", "There is no memory now.");
     *notes = (struct oip_notes){.model = file->input->oip->model, .id = id};
     notes->present[0] = notes->present[1] = attn_tensor_none();
+    notes->onnx.mask = notes->onnx.past[0] = notes->onnx.past[1] = attn_tensor_none();
+    notes->onnx.left = notes->onnx.right = -1;
     request->notes = notes;
     return note_outputs(file, notes, reader->error);
 }
@@ -154,7 +156,7 @@ static enum attn_status read_file(struct oip_file *file, const struct codec_inpu
         status = codec_container_read(&container, input, reader, request);
     if (status == ATTN_OK)
         status = take_timeout(file, reader, request);
-    return status == ATTN_OK ? input->oip->model->complete(file, request, reader->error) : status;
+    return status == ATTN_OK ? input->oip->model->complete(file, reader, request) : status;
 }
 
 static enum attn_status decode(const struct codec_input *input, struct codec_request *request,

@@ -35,6 +35,7 @@ struct oip_output_row {
         needs_an_option; /* so that metadata, all of which some clients ask for, does not list it */
 };
 
+struct json_reader;
 struct oip_file;
 struct options;
 
@@ -50,8 +51,8 @@ struct oip_model {
     enum attn_status (*give)(const struct oip_file *file, struct options *options);
     enum attn_status (*settle)(const struct oip_file *file, struct options *options,
                                const bool *used);
-    enum attn_status (*complete)(const struct oip_file *file, struct codec_request *request,
-                                 struct attn_error *error);
+    enum attn_status (*complete)(const struct oip_file *file, const struct json_reader *reader,
+                                 struct codec_request *request);
 };
 
 /* The table; NULL past the end. */

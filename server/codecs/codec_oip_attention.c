@@ -137,8 +137,9 @@ static enum attn_status check_map(const struct codec_request *request,
 }
 
 /* An output that is listed is asked for; without a list the options say what is. */
-enum attn_status oip_attention_complete(const struct oip_file *file, struct codec_request *request,
-                                        struct attn_error *error) {
+enum attn_status oip_attention_complete(const struct oip_file *file,
+                                        const struct json_reader *reader,
+                                        struct codec_request *request) {
     struct oip_notes *const notes = oip_notes_of(request);
     const unsigned maps = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
     unsigned returns = 0;
@@ -150,8 +151,8 @@ enum attn_status oip_attention_complete(const struct oip_file *file, struct code
             output->wanted = true; /* if it is made */
             continue;
         }
-        if (output->wanted && check_map(request, output->row, error) != ATTN_OK)
-            return error->status;
+        if (output->wanted && check_map(request, output->row, reader->error) != ATTN_OK)
+            return reader->error->status;
         if (output->wanted)
             returns |= output->row->returns;
         has_indices |= output->wanted && output->row->source == ATTN_RESULT_TOP_K_INDICES;

@@ -31,7 +31,25 @@ static const struct oip_output_row ATTENTION_OUTPUTS[] = {
     {"top_k_scores", ATTN_FLOAT32, 4, ATTN_RESULT_TOP_K_SCORES, ATTN_RETURN_SCORES, true},
     {"top_k_indices", ATTN_INT32, 4, ATTN_RESULT_TOP_K_INDICES, 0, true},
 };
+
+static const struct oip_output_row ONNX_OUTPUTS[] = {
+    {"Y", ATTN_FLOAT32, 4, ATTN_RESULT_OUTPUT, ATTN_RETURN_OUTPUT, false},
+    {"present_key", ATTN_FLOAT32, 4, OIP_PRESENT_KEY, 0, false},
+    {"present_value", ATTN_FLOAT32, 4, OIP_PRESENT_VALUE, 0, false},
+    {"qk_matmul_output", ATTN_FLOAT32, 4, ATTN_RESULT_WEIGHTS, ATTN_RETURN_WEIGHTS, false},
+};
 /* clang-format on */
+
+static const struct oip_input_row ONNX_INPUTS[] = {
+    {"Q", ATTN_FLOAT32, 4, false},
+    {"K", ATTN_FLOAT32, 4, false},
+    {"V", ATTN_FLOAT32, 4, false},
+    {"attn_mask", ATTN_FLOAT32, 4, true},
+    {"past_key", ATTN_FLOAT32, 4, true},
+    {"past_value", ATTN_FLOAT32, 4, true},
+    {"nonpad_kv_seqlen", ATTN_INT64, 1, true},
+};
+
 _Static_assert(COUNT(ATTENTION_INPUTS) <= OIP_INPUTS_MAX &&
                    COUNT(ATTENTION_OUTPUTS) <= OIP_OUTPUTS_MAX,
                "every input and output can be named");
@@ -39,6 +57,8 @@ _Static_assert(COUNT(ATTENTION_INPUTS) <= OIP_INPUTS_MAX &&
 static const struct oip_model MODELS[] = {
     {"attention", &ATTENTION_SCHEMA, ATTENTION_INPUTS, COUNT(ATTENTION_INPUTS), ATTENTION_OUTPUTS,
      COUNT(ATTENTION_OUTPUTS), oip_attention_give, oip_attention_settle, oip_attention_complete},
+    {"onnx_attention", &OIP_ONNX_SCHEMA, ONNX_INPUTS, COUNT(ONNX_INPUTS), ONNX_OUTPUTS,
+     COUNT(ONNX_OUTPUTS), oip_onnx_give, oip_onnx_settle, oip_onnx_complete},
 };
 
 const struct oip_model *oip_model_at(size_t index) {

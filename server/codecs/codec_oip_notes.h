@@ -24,11 +24,11 @@ struct oip_output {
 
 /* Attributes of the ONNX operator that are no options of attention. */
 struct oip_onnx {
-    int64_t is_causal, q_num_heads, kv_num_heads;
-    int64_t softmax_precision, mode;
-    int64_t left, right;
-    struct attn_tensor mask, past_key, past_value;
-    struct attn_int_list lengths; /* nonpad_kv_seqlen; not given: values NULL */
+    int64_t is_causal, q_num_heads, kv_num_heads; /* 0: not given */
+    bool in_double;
+    int64_t left, right;              /* windows; -1 is open */
+    struct attn_tensor mask, past[2]; /* of keys and values */
+    struct attn_int_list lengths;     /* nonpad_kv_seqlen; not given: values NULL */
 };
 
 struct oip_notes {
@@ -63,7 +63,16 @@ enum attn_status oip_answer_finish(const struct codec_report *report,
 enum attn_status oip_attention_give(const struct oip_file *file, struct options *options);
 enum attn_status oip_attention_settle(const struct oip_file *file, struct options *options,
                                       const bool *used);
-enum attn_status oip_attention_complete(const struct oip_file *file, struct codec_request *request,
-                                        struct attn_error *error);
+enum attn_status oip_attention_complete(const struct oip_file *file,
+                                        const struct json_reader *reader,
+                                        struct codec_request *request);
+
+/* The model called `onnx_attention` (codec_oip_onnx.c, its attributes codec_oip_attributes.c). */
+extern const struct codec_schema OIP_ONNX_SCHEMA;
+enum attn_status oip_onnx_give(const struct oip_file *file, struct options *options);
+enum attn_status oip_onnx_settle(const struct oip_file *file, struct options *options,
+                                 const bool *used);
+enum attn_status oip_onnx_complete(const struct oip_file *file, const struct json_reader *reader,
+                                   struct codec_request *request);
 
 #endif

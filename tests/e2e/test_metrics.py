@@ -29,6 +29,7 @@ FAMILIES = {
     "attention_score_elements_skipped_total": "counter",
     "attention_kernel_calls_total": "counter",
     "attention_compressed_bodies_total": "counter",
+    "attention_inference_requests_total": "counter",
     "attention_rejections_total": "counter",
     "attention_build_info": "gauge",
     "process_cpu_seconds_total": "counter",

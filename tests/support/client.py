@@ -40,7 +40,9 @@ class Answer:
                 self._take_json()
 
     def _take_json(self):
-        self.meta = self.json.get("meta", {})
+        if "meta" not in self.json:
+            return
+        self.meta = self.json["meta"]
         self._take_stats(self.json.get("stats", {}))
         dtype = np.float64 if self.meta.get("precision") == "float64" else np.float32
         for name, value in self.json.items():

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Open Inference Protocol's codec: hostile headers, bytes in place, names and types. */
+#include "server/codecs/codec_oip.h"
+
+#include "tests/support/test_main.h"
+#include "tests/unit/server/codec_fixture.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+#define INPUT(name, shape, rest) \
+    "{\"name\":\"" name "\",\"datatype\":\"FP32\",\"shape\":[" shape "]," rest "}"
+#define BYTES(size) "\"parameters\":{\"binary_data_size\":" size "}"
+#define REQUEST(q) \
+    "{\"inputs\":[" q "," INPUT("k", "1,1", "\"data\":[2]") "," INPUT("v", "1,1", BYTES("4")) "]}"
+
+enum { BODY_ROOM = 4096 };
+
+/* `length` is the header's text; NULL: how long the JSON is. */
+static struct exchange_under_test decode_body(const char *json, const void *body, size_t size,
+                                              const char *length) {
+    struct exchange_under_test exchange = {.status = ATTN_OK};
+    char header[32];
+    snprintf(header, sizeof header, "%zu", strlen(json));
+    const struct oip_head head = {oip_model_at(0), length == NULL ? header : length};
+    const struct codec_input input = {
+        .body = body, .length = size, .schema = head.model->schema, .oip = &head};
+    exchange.status = CODEC_OIP.decode(&input, &exchange.request, &exchange.error);
+    ck_assert_int_eq(exchange.status, exchange.error.status);
+    return exchange;
+}
+
+/* The JSON and `bytes` bytes 0, 1, ... in front of an unreadable page. */
+static struct exchange_under_test decode_guarded(const char *json, size_t bytes,
+                                                 const char *length) {
+    char body[BODY_ROOM];
+    struct guard_page guard = guard_page_create(BODY_ROOM);
+    const size_t size = strlen(json);
+    memcpy(body, json, size);
+    for (size_t i = 0; i < bytes; i++)
+        body[size + i] = (char)i;
+    struct exchange_under_test exchange =
+        decode_body(json, guard_page_copy(&guard, body, size + bytes), size + bytes, length);
+    if (exchange.status == ATTN_OK)
+        codec_request_close(&exchange.request);
+    guard_page_free(&guard);
+    return exchange;
+}
+
+/* Bytes that are aligned stay where they are; others are copied. */
+static void check_in_place(size_t residue) {
+    static _Alignas(64) char body[BODY_ROOM];
+    static const char json[] = REQUEST(INPUT("q", "1,1", BYTES("4")));
+    char padded[BODY_ROOM];
+    const float values[2] = {1, 3};
+    const size_t size = sizeof json - 1, blanks = (64 + residue - size % 64) % 64;
+    snprintf(padded, sizeof padded, "%s%*s", json, (int)blanks, "");
+    memcpy(body, padded, size + blanks);
+    memcpy(body + size + blanks, values, sizeof values);
+    struct exchange_under_test exchange =
+        decode_body(padded, body, size + blanks + sizeof values, NULL);
+    ck_assert_msg(exchange.status == ATTN_OK, "%s", exchange.error.detail);
+    const struct attn_request *const request = &exchange.request.attention;
+    ck_assert(float_at(&request->q, 0) == 1 && float_at(&request->k, 0) == 2);
+    ck_assert(float_at(&request->v, 0) == 3);
+    ck_assert_int_eq((const char *)request->q.data == body + size + blanks, residue % 4 == 0);
+    codec_request_close(&exchange.request);
+}
+
+START_TEST(bytes_in_place) {
+    for (size_t residue = 0; residue < 8; residue++)
+        check_in_place(residue);
+}
+END_TEST
+
+static const struct {
+    struct refusal refusal;
+    size_t bytes;
+    const char *length; /* NULL: the truth */
+} REFUSALS[] = {
+    {{"{}", ATTN_MALFORMED, "", "is 0"}, 4, "0"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, ""},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "-1"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "+2"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "2.0"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "0x2"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "7"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "18446744073709551615"},
+    {{"{}", ATTN_MALFORMED, "", OIP_LENGTH_HEADER " should be"}, 4, "18446744073709551618"},
+    {{"{}", ATTN_MALFORMED, "", "has 1 of the body's 6 bytes"}, 4, "1"},
+    {{"{}", ATTN_MALFORMED, "", "4 are left over"}, 4, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("4"))), ATTN_MALFORMED, "q", "only 0 are left"}, 0, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("4"))), ATTN_MALFORMED, "v", "only 3 are left"}, 7, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("4"))), ATTN_MALFORMED, "", "1 are left over"}, 9, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("-4"))), ATTN_BAD_VALUE, "q", "at least 0"}, 8, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("8"))), ATTN_MALFORMED, "q", "needs 4 bytes"}, 12, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("1e30"))), ATTN_BAD_TYPE, "q", "whole number"}, 8, NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("9223372036854775807"))), ATTN_MALFORMED, "q", "needs 4"},
+     8,
+     NULL},
+    {{REQUEST(INPUT("q", "1,1", BYTES("99999999999999999999"))), ATTN_NUMBER_RANGE, "", "large"},
+     8,
+     NULL},
+    {{REQUEST(INPUT("q", "4611686018427387904,4", BYTES("0"))), ATTN_BAD_SHAPE, "q", "counted"},
+     4,
+     NULL},
+    {{REQUEST(INPUT("q", "0,4611686018427387904,4", BYTES("0"))), ATTN_BAD_SHAPE, "q", "counted"},
+     4,
+     NULL},
+    {{REQUEST(INPUT("q", "-1,-1", BYTES("4"))), ATTN_BAD_SHAPE, "q", "Axis 0"}, 8, NULL},
+    {{REQUEST(INPUT("q", "1,1,1,1,1,1", BYTES("4"))), ATTN_BAD_SHAPE, "q", "6 axes"}, 8, NULL},
+    {{REQUEST(INPUT("k", "1,1", BYTES("4"))), ATTN_MALFORMED, "k", "Two inputs"}, 8, NULL},
+    {{REQUEST(INPUT("q\",\"name\":\"q", "1,1", BYTES("4"))), ATTN_MALFORMED, "", "twice"}, 8, NULL},
+    {{REQUEST(INPUT("q", "1,1", "\"data\":[1],\"parameters\":{\"shared_memory_region\":\"r\"}")),
+      ATTN_UNKNOWN_FIELD, "/inputs/0/parameters", "Shared memory"},
+     4,
+     NULL},
+    {{REQUEST(INPUT("q", "1,1", "\"data\":null")), ATTN_MISSING_FIELD, "q", "lacks its elements"},
+     4,
+     NULL},
+};
+
+START_TEST(refusals) {
+    const size_t i = (size_t)_i;
+    const struct exchange_under_test exchange =
+        decode_guarded(REFUSALS[i].refusal.body, REFUSALS[i].bytes, REFUSALS[i].length);
+    check_refused(&exchange, &REFUSALS[i].refusal);
+}
+END_TEST
+
+/* Every prefix of a request is refused, and no byte behind it is read. */
+START_TEST(truncated) {
+    static const char json[] = REQUEST(INPUT("q", "1,1", BYTES("4")));
+    struct guard_page guard = guard_page_create(BODY_ROOM);
+    for (size_t size = 0; size < sizeof json - 1; size++) {
+        struct exchange_under_test exchange =
+            decode_body(json, guard_page_copy(&guard, json, size), size, NULL);
+        ck_assert_int_eq(exchange.status, ATTN_MALFORMED);
+    }
+    guard_page_free(&guard);
+}
+END_TEST
+
+/* Two outputs of one name, and more inputs than are read. */
+START_TEST(lists) {
+    static const struct refusal twice = {"", ATTN_MALFORMED, "lse", "Two outputs"};
+    static const struct refusal many = {"", ATTN_BAD_VALUE, "/inputs", "64 are read"};
+    char json[BODY_ROOM] = "{\"inputs\":[";
+    struct exchange_under_test exchange = decode_guarded(
+        "{\"inputs\":[],\"outputs\":[{\"name\":\"lse\"},{\"name\":\"lse\"}]}", 0, NULL);
+    check_refused(&exchange, &twice);
+    for (int i = 0; i < 65; i++)
+        strcat(json, i == 0 ? "{}" : ",{}");
+    strcat(json, "]}");
+    exchange = decode_guarded(json, 0, NULL);
+    check_refused(&exchange, &many);
+}
+END_TEST
+
+START_TEST(datatypes) {
+    enum attn_dtype found;
+    for (int i = 0; i < ATTN_DTYPE_COUNT; i++) {
+        ck_assert(oip_datatype_find(oip_datatype_name((enum attn_dtype)i), &found));
+        ck_assert_int_eq(found, i);
+    }
+    ck_assert_str_eq(oip_datatype_name(ATTN_BFLOAT16), "BF16");
+    ck_assert(!oip_datatype_find("BYTES", &found) && !oip_datatype_find("fp32", &found));
+}
+END_TEST
+
+static Suite *codec_oip_suite(void) {
+    Suite *suite = suite_create("codec_oip");
+    TCase *tests = tcase_create("codec_oip");
+    tcase_add_test(tests, bytes_in_place);
+    tcase_add_loop_test(tests, refusals, 0, COUNT(REFUSALS));
+    tcase_add_test(tests, truncated);
+    tcase_add_test(tests, lists);
+    tcase_add_test(tests, datatypes);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+ATTN_TEST_MAIN(codec_oip_suite)
