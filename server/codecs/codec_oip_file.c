@@ -21,13 +21,14 @@ static enum attn_status read_json_length(const struct json_reader *reader,
     const unsigned long long announced = strtoull(text, NULL, 10);
     if (digits == 0 || text[digits] != '\0' || errno != 0 || announced > input->length)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         OIP_LENGTH_HEADER " should be how many of the body's %zu bytes are JSON, "
-                                           "but it is \"%.30s\".",
-                         input->length, text);
+                         "%s should be how many of the body's %zu bytes are JSON, but it is "
+                         "\"%.30s\".",
+                         OIP_LENGTH_HEADER, input->length, text);
     if (announced == 0)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         OIP_LENGTH_HEADER " is 0, which means one tensor without JSON; these "
-                                           "models need several. Send JSON with the inputs.");
+                         "%s is 0, which means one tensor without JSON; these models need several. "
+                         "Send JSON with the inputs.",
+                         OIP_LENGTH_HEADER);
     *length = (size_t)announced;
     return ATTN_OK;
 }

@@ -109,7 +109,7 @@ def test_errors_are_read(server):
     assert "mask" in caught.value.message() and caught.value.status() == "422"
     with pytest.raises(triton.InferenceServerException) as caught:
         server.infer(MODEL, as_inputs({**operands(), "k": np.zeros((1, 3, 24, 16), np.float32)}))
-    assert "key/value heads" in caught.value.message()
+    assert "Head counts of k and v" in caught.value.message()
     with pytest.raises(triton.InferenceServerException) as caught:
         server.infer("resnet", as_inputs(operands()))
     assert caught.value.status() == "404"
