@@ -27,12 +27,18 @@ static const char *media_types(const struct codec *only, bool encoding, bool has
     return text;
 }
 
-static void refuse_type(const struct codec *only, struct problem *problem, const char *type) {
+static void refuse_type(const struct codec *only, const struct exchange *exchange,
+                        struct problem *problem) {
+    const char *const type = exchange->content_type == NULL ? "" : exchange->content_type;
+    const char *const advice = codec_advice(type, exchange->body, exchange->body_length);
     char types[160];
-    problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
-                "The body's media type \"%.80s\" is not supported; send %s%s.",
-                type == NULL ? "" : type, only == NULL ? "one of " : "",
-                media_types(only, false, false, types, sizeof types));
+    media_types(only, false, false, types, sizeof types);
+    if (only == NULL && *advice != '\0')
+        problem_set(problem, PROBLEM_MEDIA_TYPE, NULL, "%s Send one of %s.", advice, types);
+    else
+        problem_set(problem, PROBLEM_MEDIA_TYPE, NULL,
+                    "The body's media type \"%.80s\" is not supported; send %s%s.", type,
+                    only == NULL ? "one of " : "", types);
 }
 
 static void refuse_accept(const struct codec *only, bool has_map, struct problem *problem,
@@ -70,7 +76,7 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool
     bool undecided = false;
     const struct codec *codec = codec_for_request(exchange->content_type, NULL, 0, &undecided);
     if (!undecided && (codec == NULL || (only != NULL && codec != only))) {
-        refuse_type(only, problem, exchange->content_type);
+        refuse_type(only, exchange, problem);
         return false;
     }
     if (choose_answer(exchange->accept, codec == NULL ? json : codec, only, has_map) == NULL) {
@@ -100,7 +106,7 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
         (call->in != codec_find("json") || exchange->body_length <= most))
         return true;
     if (call->in == NULL) {
-        refuse_type(only, &problem, exchange->content_type);
+        refuse_type(only, exchange, &problem);
     } else if (call->out == NULL) {
         refuse_accept(only, has_map, &problem, exchange->accept);
     } else {

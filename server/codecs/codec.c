@@ -7,16 +7,17 @@
 
 #include "server/buffer_pool.h"
 #include "server/codecs/codec_json.h"
+#include "server/codecs/codec_npz.h"
 #include "server/codecs/codec_png.h"
 #include "server/codecs/codec_request.h"
 #include "server/codecs/codec_safetensors.h"
 #include "server/header_list.h"
 #include "server/storage.h"
 
-enum { CODEC_COUNT = 3 };
+enum { CODEC_COUNT = 5 };
 
-static const struct codec *const CODECS[CODEC_COUNT] = {&CODEC_JSON, &CODEC_SAFETENSORS,
-                                                        &CODEC_PNG};
+static const struct codec *const CODECS[CODEC_COUNT] = {&CODEC_JSON, &CODEC_SAFETENSORS, &CODEC_NPZ,
+                                                        &CODEC_NPY, &CODEC_PNG};
 
 /* Types that say nothing about the bytes: what fetch and `curl -d` send unasked. */
 static const char *const UNSPECIFIC[] = {"application/octet-stream", "text/plain",
@@ -81,33 +82,46 @@ static bool begins_with(const void *body, size_t length, const char *magic, size
     return length >= size && memcmp(body, magic, size) == 0;
 }
 
-/* By the first bytes. What is neither a known container nor one to come is taken for JSON, whose
- * decoder says best what is wrong with it. */
+/* By the first bytes. What is no known container is taken for JSON, whose decoder says best what is
+ * wrong with it. */
 static const struct codec *recognise(const void *body, size_t length) {
     uint64_t header;
     if (length > sizeof header) {
         memcpy(&header, body, sizeof header);
         if (header <= length - sizeof header && ((const char *)body)[sizeof header] == '{')
-            return codec_find("safetensors");
+            return &CODEC_SAFETENSORS;
     }
-    if (begins_with(body, length, "PK\3\4", 4) || begins_with(body, length, "\x93NUMPY", 6))
-        return NULL;
-    return codec_find("json");
+    if (begins_with(body, length, "PK\3\4", 4))
+        return &CODEC_NPZ;
+    return begins_with(body, length, "\x93NUMPY", 6) ? &CODEC_NPY : &CODEC_JSON;
 }
 
-const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
-                                      bool *undecided) {
+/* The codec that a type and the first bytes name, whether it reads requests or not. */
+static const struct codec *codec_named(const char *content_type, const void *body, size_t length,
+                                       bool *undecided) {
     struct header_item type;
     const bool has_type = header_list_next(&content_type, &type);
     const struct codec *codec;
     *undecided = false;
     for (size_t i = 0; has_type && (codec = codec_at(i)) != NULL; i++)
-        if (codec->decodes && header_item_is(&type, codec->media_type))
+        if (header_item_is(&type, codec->media_type))
             return codec;
     if (has_type && !is_unspecific(&type))
         return NULL;
     *undecided = body == NULL;
     return body == NULL ? NULL : recognise(body, length);
+}
+
+const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
+                                      bool *undecided) {
+    const struct codec *const codec = codec_named(content_type, body, length, undecided);
+    return codec != NULL && codec->decodes ? codec : NULL;
+}
+
+const char *codec_advice(const char *content_type, const void *body, size_t length) {
+    bool undecided;
+    const struct codec *const codec = codec_named(content_type, body, length, &undecided);
+    return codec == NULL || codec->advice == NULL ? "" : codec->advice;
 }
 
 /* How closely a range of Accept fits a media type: 0 not at all, 3 exactly. */

@@ -18,6 +18,12 @@
 #include "core/status.h"
 #include "server/numbers/number_team.h"
 
+/* What a body that was changed on its way may come from. */
+#define CODEC_SEND_BINARY                                                                        \
+    "A program that sends a file must keep its bytes: with curl by --data-binary @file, for -d " \
+    "drops "                                                                                     \
+    "line ends and NUL bytes."
+
 enum codec_encoding { CODEC_ENCODING_UNSET, CODEC_NESTED, CODEC_FLAT, CODEC_BASE64 };
 
 /* One option from the query string, percent-decoded; borrowed text. */
@@ -107,7 +113,8 @@ struct codec {
     const char *name;       /* "json", "safetensors" */
     const char *media_type; /* as sent, and as recognised in Content-Type and Accept */
     bool decodes, encodes;
-    bool draws; /* encodes the map of an attention call, and no other answer */
+    bool draws;         /* encodes the map of an attention call, and no other answer */
+    const char *advice; /* sentences for whoever sends what it does not decode; or NULL */
     enum attn_status (*decode)(const struct codec_input *input, struct codec_request *request,
                                struct attn_error *error);
     /* Before the call is planned: leaves in it what the answer can hold, or refuses. NULL: all. */
@@ -137,6 +144,8 @@ const struct codec *codec_find(const char *name);
  */
 const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
                                       bool *undecided);
+/* What to say to the sender of a body that no codec reads; "" where nothing is known of it. */
+const char *codec_advice(const char *content_type, const void *body, size_t length);
 /* The codec of the answer: by Accept with q-values, else that of the request. NULL: not acceptable.
  * `has_map`: the answer may be drawn. */
 const struct codec *codec_for_answer(const char *accept, const struct codec *request_codec,

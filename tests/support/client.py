@@ -5,6 +5,7 @@ Tensors are numpy arrays; bfloat16 is uint16. Answers are numpy arrays too, what
 """
 import base64
 import http.client
+import io
 import json
 import math
 import socket
@@ -13,8 +14,9 @@ import numpy as np
 
 from support import safetensors
 
-WIRES = ("safetensors", "nested", "flat", "base64")
+WIRES = ("safetensors", "nested", "flat", "base64", "npz")
 JSON_TYPE, SAFETENSORS_TYPE = "application/json", "application/vnd.safetensors"
+NPZ_TYPE, NPY_TYPE = "application/x-npz", "application/x-npy"
 PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq",
                      "w")
 RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices",
@@ -34,6 +36,11 @@ class Answer:
             self.tensors, metadata = safetensors.parse(body)
             self.meta = json.loads(metadata.get("meta", "{}"))
             self._take_stats(json.loads(metadata.get("stats", "{}")))
+        elif kind == NPZ_TYPE:
+            with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+                self.tensors = dict(archive)
+            self.meta = json.loads(str(self.tensors.pop("meta")))
+            self._take_stats(json.loads(str(self.tensors.pop("stats", "{}"))))
         elif kind.endswith("json") and body:
             self.json = json.loads(body, parse_constant=refuse, object_pairs_hook=once)
             if status == 200:
@@ -119,6 +126,19 @@ def inline(value, tensors, wire, place=""):
     return value
 
 
+def savez(save, tensors, options):
+    """A body of numpy.savez or savez_compressed. uint16 is bfloat16 here, which it cannot hold."""
+    assert all(np.asarray(tensor).dtype != np.uint16 for tensor in tensors.values())
+    body = io.BytesIO()
+    save(body, **tensors, options=json.dumps(options))
+    return body.getvalue()
+
+
+def wires_of(dtype):
+    """The encodings that have tensors of this type: numpy has no name for bfloat16."""
+    return [wire for wire in WIRES if (wire, dtype) != ("npz", "bfloat16")]
+
+
 def pack_operands(operands, options=None, tensors=None, wire="safetensors"):
     """(body, content type) of a request with these tensors, others that its options name, and its
     options."""
@@ -126,6 +146,8 @@ def pack_operands(operands, options=None, tensors=None, wire="safetensors"):
     if wire == "safetensors":
         return (safetensors.write({**operands, **tensors}, {"attention": json.dumps(options)}),
                 SAFETENSORS_TYPE)
+    if wire == "npz":
+        return savez(np.savez, {**operands, **tensors}, options), NPZ_TYPE
     request = inline(options, tensors, wire)
     request.update((name, encode(tensor, wire)) for name, tensor in operands.items())
     return json.dumps(request, allow_nan=False).encode(), JSON_TYPE

@@ -13,7 +13,7 @@ START_TEST(the_table_ends) {
     size_t count = 0;
     while (codec_at(count) != NULL)
         count++;
-    ck_assert_uint_eq(count, 3);
+    ck_assert_uint_eq(count, 5);
     ck_assert_ptr_eq(codec_find("json"), codec_at(0));
     ck_assert_ptr_null(codec_find("JSON"));
     ck_assert_ptr_null(codec_at(1000));
@@ -39,7 +39,13 @@ static const struct {
     {"application/octet-stream", "\2\0\0\0\0\0\0\0[]", 10, "json"},
     {"application/octet-stream", "\0\0\0\0\0\0\0\0", 8, "json"},
     {"application/octet-stream", "", 0, "json"},
-    {"application/octet-stream", "PK\3\4", 4, "none"},
+    {"application/x-npz", NULL, 0, "npz"},
+    {"application/x-npy", NULL, 0, "none"},
+    {"application/octet-stream", "PK\3\4", 4, "npz"},
+    {"text/plain", "PK\3\4", 4, "npz"},
+    {"application/octet-stream", "PK\3", 3, "json"},
+    {"application/octet-stream", "PK\3\4\0\0\0\0{", 9, "npz"},
+    {"application/octet-stream", "PK\0\0\0\0\0\0{", 9, "json"},
     {"application/octet-stream", "\x93NUMPY", 6, "none"},
     {"application/octet-stream", "\x93NUM", 4, "json"},
 };
@@ -55,6 +61,16 @@ START_TEST(requests_by_type_or_first_bytes) {
     ck_assert_str_eq(name_of(codec), REQUESTS[_i].codec);
     ck_assert(!undecided);
     guard_page_free(&guard);
+}
+END_TEST
+
+/* An array of numpy's alone is known for what it is, by its type or its bytes. */
+START_TEST(advice_for_what_is_not_read) {
+    ck_assert_ptr_nonnull(strstr(codec_advice("application/x-npy", NULL, 0), "numpy.savez"));
+    ck_assert_ptr_nonnull(strstr(codec_advice(NULL, "\x93NUMPY", 6), "numpy.savez"));
+    ck_assert_str_eq(codec_advice("text/html", "\x93NUMPY", 6), "");
+    ck_assert_str_eq(codec_advice(NULL, NULL, 0), "");
+    ck_assert_str_eq(codec_advice("application/json", "{}", 2), "");
 }
 END_TEST
 
@@ -79,6 +95,10 @@ static const struct {
     {"application/json", "safetensors", "json"},
     {"APPLICATION/JSON", "safetensors", "json"},
     {"application/vnd.safetensors", "json", "safetensors"},
+    {"application/x-npz", "json", "npz"},
+    {"application/x-npy", "safetensors", "npy"},
+    {"*/*", "npz", "npz"},
+    {"application/json;q=0.5, application/*", "npz", "npz"},
     {"text/html", "json", "none"},
     {"text/html, */*;q=0.1", "json", "json"},
     {"application/json;q=0.5, application/vnd.safetensors;q=0.6", "json", "safetensors"},
@@ -120,6 +140,7 @@ static Suite *codec_suite(void) {
     TCase *const tests = tcase_create("codec");
     tcase_add_test(tests, the_table_ends);
     tcase_add_loop_test(tests, requests_by_type_or_first_bytes, 0, COUNT(REQUESTS));
+    tcase_add_test(tests, advice_for_what_is_not_read);
     tcase_add_test(tests, unspecific_types_wait_for_the_body);
     tcase_add_loop_test(tests, answers_by_accept, 0, COUNT(ANSWERS));
     tcase_add_test(tests, only_maps_are_drawn);

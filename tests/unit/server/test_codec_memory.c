@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/support/test_main.h"
-#include "tests/unit/server/codec_fixture.h"
+#include "tests/unit/server/npz_fixture.h"
 
 static size_t taken, failing;
 
@@ -84,11 +84,23 @@ START_TEST(safetensors_without_memory) {
 }
 END_TEST
 
+START_TEST(npz_without_memory) {
+    static const char options[] = "{\"mask\":\"causal\",\"sink\":[1]}";
+    static struct archive archive;
+    archive_operands(&archive, PACK_DEFLATED);
+    archive_array(&archive, "options.npy", DICT("|S28", ""), options, sizeof options - 1,
+                  PACK_STORED);
+    archive_finish(&archive, false);
+    fail_everywhere("npz", archive.bytes, archive.length);
+}
+END_TEST
+
 static Suite *codec_memory_suite(void) {
     Suite *const suite = suite_create("codec_memory");
     TCase *const tests = tcase_create("memory");
     tcase_add_test(tests, json_without_memory);
     tcase_add_test(tests, safetensors_without_memory);
+    tcase_add_test(tests, npz_without_memory);
     suite_add_tcase(suite, tests);
     return suite;
 }
