@@ -13,8 +13,15 @@ import socket
 import struct
 from pathlib import Path
 
-from support.client import JSON_TYPE, SAFETENSORS_TYPE, Answer
+import numpy as np
+import yaml
 
+from support import tables
+from support.client import JSON_TYPE, PLACES_OF_TENSORS, SAFETENSORS_TYPE, Answer, decode
+
+# What else stands in a request is a tensor that an option names.
+OPTIONS = yaml.safe_load((tables.ROOT / "openapi.yaml").read_text())[
+    "components"]["schemas"]["AttentionOptions"]["properties"]
 CASES = Path(__file__).resolve().parents[1] / "cases"
 
 
@@ -58,3 +65,42 @@ def send(client, folder):
     else:
         body, kind = (folder / "request.json").read_bytes(), JSON_TYPE
     return client.send("POST", "/v1/attention", body, {"Content-Type": kind})
+
+
+# Lists that are read as float64 wherever they stand; other reals are of the operands' own type.
+LISTS_OF_REALS = ("alibi", "sink", "inv_freq")
+
+
+def to_array(value, place, real):
+    """What stands in an option as the tensor that it may be: ids, lengths and masks are whole."""
+    if place in LISTS_OF_REALS:
+        return decode(value, np.float64)
+    if place in ("bias", "w"):
+        return decode(value, real)
+    array = np.array(value)
+    return array if array.dtype == bool else array.astype(np.int64)
+
+
+class Call:
+    """A folder's JSON with all that may be a tensor of its own made one, for any encoding."""
+
+    def __init__(self, folder):
+        members = json.loads((folder / "request.json").read_text())
+        self.real = np.float64 if members.get("precision") == "float64" else np.float32
+        self.operands = {name: decode(members.pop(name), self.real) for name in "qkv"}
+        self.named = {name: members.pop(name) for name in list(members) if name not in OPTIONS}
+        self.tensors = {}
+        self.options = self.outline(members)
+
+    def outline(self, value, place=""):
+        """The options with the name of a tensor wherever one may stand."""
+        if isinstance(value, dict):
+            return {key: self.outline(item, key) for key, item in value.items()}
+        if place in PLACES_OF_TENSORS and isinstance(value, (str, list)):
+            name = value
+            if isinstance(value, list):
+                name = f"{place} {len(self.named)}"
+                self.named[name] = value
+            self.tensors[name] = to_array(self.named[name], place, self.real)
+            return name
+        return [self.outline(item) for item in value] if isinstance(value, list) else value
