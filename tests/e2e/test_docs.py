@@ -127,11 +127,17 @@ def the_call(source):
 
 
 def test_the_python_snippet_is_the_examples_call_and_works(daemon):
-    snippet, = blocks("python")
+    snippet, _ = blocks("python")
     source = (ROOT / "examples" / "python" / "quickstart.py").read_text()
     assert the_call(snippet) == the_call(source)
     printed = run(f"{sys.executable} - <<'END'\n{snippet}END\n", daemon.port)
     assert "'output': [[16.604" in printed
+
+
+def test_the_snippet_with_numpy_works(daemon):
+    _, snippet = blocks("python")
+    printed = run(f"{sys.executable} - <<'END'\n{snippet}END\n", daemon.port)
+    assert printed.startswith('(8, 128, 64) {"id":') and '"mask":"causal"' in printed
 
 
 def test_every_file_that_a_document_names_exists():
