@@ -7,13 +7,13 @@
 #include "core/plan.h"
 
 /*
- * Runs task `index` (< plan->tasks) and writes its rows of every wanted tensor of `result`.
- * `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. `heads`: those of this plan,
- * shared by all tasks of the call. Different tasks write
- * disjoint elements, so that any order and any threads give the same bits; only where the plan has
- * slots (core/map.h) must tasks be begun in the order of their numbers, and one may wait for
- * those before it. When `checkpoint` (or NULL) stops the task ends early and its rows are
- * undefined.
+ * Runs task `index` (< plan->tasks) and writes its rows of every wanted tensor of `result`; where
+ * the plan has chunks of keys, the last of a row's tasks to end writes it. Each task is to run
+ * once. `workspace`: plan->workspace_bytes bytes aligned to 64, not shared. `heads`: those of this
+ * plan, shared by all tasks of the call. Different tasks write disjoint elements, so that any order
+ * and any threads give the same bits; only where the plan has slots (core/map.h) must tasks be
+ * begun in the order of their numbers, and one may wait for those before it. When `checkpoint` (or
+ * NULL) stops the task ends early and its rows are undefined.
  */
 void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
                        struct attn_result *result, struct attn_heads *heads, size_t index,
