@@ -91,7 +91,8 @@ START_TEST(calls_that_follow_closely_all_run) {
 }
 END_TEST
 
-/* After a burst of calls, for a fifth of a second: each worker waits awake once, for 50 us. */
+/* After a burst of calls, for a fifth of a second: each worker waits awake once, for 50 us. One
+ * that never slept would take 0.2 s; a sanitizer's own thread takes a tenth of that. */
 START_TEST(an_idle_scheduler_uses_no_cpu) {
     start(2);
     for (size_t n = 0; n < CLOSE_CALLS; n++) {
@@ -104,7 +105,7 @@ START_TEST(an_idle_scheduler_uses_no_cpu) {
     const double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     sleep_milliseconds(200);
     const double spent = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before;
-    ck_assert_msg(spent < 5e-3, "%g s of CPU were used", spent);
+    ck_assert_msg(spent < 50e-3, "%g s of CPU were used", spent);
     stop();
 }
 END_TEST
