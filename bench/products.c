@@ -37,17 +37,14 @@ static void fill(void *to, size_t bytes) {
         ((char *)to)[n] = (char)(0x20 + n % 13);
 }
 
-static struct attn_direct_rows dense(const char *data, size_t bytes, const char *ahead) {
-    return (struct attn_direct_rows){data, (ptrdiff_t)bytes, ahead, (ptrdiff_t)bytes, bytes};
-}
-
 static void measure(const struct attn_fused_set *set, size_t D, enum attn_dtype dtype,
                     double peak) {
     static _Alignas(64) char k[KEYS * MOST * 4], v[KEYS * MOST * 4];
     static _Alignas(64) float q[ROWS * MOST], s[ROWS * ATTN_FUSED_STRIDE], o[ROWS * MOST];
     const float shrink[ROWS] = {0};
-    const struct attn_direct_rows keys = dense(k, D * attn_dtype_size(dtype), v);
-    const struct attn_direct_rows values = dense(v, D * attn_dtype_size(dtype), k);
+    const ptrdiff_t stride = (ptrdiff_t)(D * attn_dtype_size(dtype));
+    const struct attn_direct_rows keys = {k, stride};
+    const struct attn_direct_rows values = {v, stride};
     double score = 1, gather = 1;
     fill(k, sizeof k);
     fill(v, sizeof v);

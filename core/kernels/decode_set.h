@@ -5,11 +5,11 @@
  * per instruction set, which defines
  *   DECODE_NAME    the set's name, an identifier
  *   DECODE_BYTES   the width of its vector registers
- *   DECODE_SUMS    scores that are summed at once: a multiple of a vector's lanes and of each
- * height DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts`
- * vectors of output are summed at once, 1, 2, 4 or 8, so that rows x parts sums and `parts` values
- * fit into the registers A half is widened as it is loaded. While the rows of one operand are read,
- * those of the other that are next are asked for, so that memory is never idle between the two.
+ *   DECODE_SUMS    scores that are summed at once: a multiple of a vector's lanes and of SCORED
+ *   DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts` vectors
+ *                  of output are summed at once, 1, 2, 4 or 8, so that rows x parts sums and
+ *                  `parts` values fit into the registers
+ * A half is widened as it is loaded.
  */
 #include "core/kernels/fused_set_contract.h"
 
@@ -29,10 +29,7 @@ enum {
     LANES = DECODE_BYTES / sizeof(float),
     SUMS = DECODE_SUMS,
     MOST = 8,
-    LINE = 64,
-    SCORED = 4,   /* score rows whose products with some keys are summed at once, at most */
-    ASKING = 2,   /* score rows up to which it pays to ask for what comes next, ... */
-    TOGETHER = 16 /* ... so many rows of values at a time */
+    SCORED = 4 /* score rows whose products with some keys are summed at once, at most */
 };
 
 typedef float vector __attribute__((vector_size(DECODE_BYTES)));
@@ -123,21 +120,6 @@ DECODE_INLINE vector sum_lanes(const vector v[LANES]) {
 #endif
 }
 
-/* Rows [j, j + count) of those that come next, which often lie without gaps. Many score rows take
- * longer to compute than memory takes to follow, and need no such help. */
-DECODE_INLINE void ask_for(const int rows, const struct attn_direct_rows *from, size_t j,
-                           size_t count) {
-    if (rows > ASKING)
-        return;
-    const bool dense = from->ahead_stride == (ptrdiff_t)from->ahead_bytes;
-    const size_t bytes = (dense ? count : 1) * from->ahead_bytes;
-    const char *row = from->ahead + (ptrdiff_t)j * from->ahead_stride;
-    for (size_t n = 0; n < (dense ? 1 : count); n++, row += from->ahead_stride)
-#pragma GCC unroll 4
-        for (size_t at = 0; at < bytes; at += LINE)
-            __builtin_prefetch(row + at, 0, 2);
-}
-
 /* Adds the products of `n` elements from `at` on. */
 DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q, size_t D,
                                 const char *const k[SUMS], size_t at, size_t n,
@@ -190,10 +172,10 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
         const char *row[SUMS];
         for (size_t n = 0; n < some; n++) {
             row[n] = at;
+            __builtin_prefetch(at + ATTN_DIRECT_AHEAD * k->stride);
             if (j + n + 1 < keys)
                 at += k->stride;
         }
-        ask_for(rows, k, j, some);
         for (int r = 0; r < rows; r += together)
             score_some(together, q + (size_t)r * D, D, row, s + (size_t)r * STRIDE + j, dtype);
     }
@@ -204,12 +186,9 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
 DECODE_INLINE void add_values(vector sum[MOST][MOST], const int rows, const int parts,
                               const float *p, const struct attn_direct_rows *v, size_t keys,
                               size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
-    const bool asks = at == 0 && !clean;
     for (size_t j = 0; j < keys; j++) {
         const char *row = v->data + (ptrdiff_t)j * v->stride;
         vector value[MOST];
-        if (j % TOGETHER == 0 && asks)
-            ask_for(rows, v, j, TOGETHER);
 #pragma GCC unroll 8
         for (int part = 0; part < parts; part++) {
             value[part] = load_part(row, at + (size_t)part * LANES, n, dtype);

@@ -220,19 +220,10 @@ static struct attn_direct_rows rows_in_place(const struct attn_task *task,
                                          operand->st * (ptrdiff_t)attn_dtype_size(operand->dtype)};
 }
 
-/* While one is read, rows of another are to come. */
-static void read_ahead(struct attn_direct_rows *rows, const struct attn_direct_rows *next,
-                       size_t bytes) {
-    rows->ahead = next->data;
-    rows->ahead_stride = next->stride;
-    rows->ahead_bytes = bytes;
-}
-
-/* Keys and values where they lie, or, what cannot be read there, as rows of floats in `own`. With
- * the keys the block's values are asked for, with the values the keys of the next block. */
+/* Keys and values where they lie, or, what cannot be read there, as rows of floats in `own`. */
 static struct attn_fused_block find_block(const struct attn_task *task,
                                           const struct attn_fused_set *set, size_t index,
-                                          size_t end, float *own) {
+                                          float *own) {
     const struct attn_call *call = task->call;
     const struct attn_operand *k = &call->k, *v = &call->v;
     const size_t key = index * task->grid.key_tile;
@@ -250,12 +241,6 @@ static struct attn_fused_block find_block(const struct attn_task *task,
     if (is_in_place(set, v)) {
         block.v_direct = &set->direct[v->dtype];
         block.v_rows = rows_in_place(task, v, key);
-        read_ahead(&block.k_rows, &block.v_rows, call->Dv * attn_dtype_size(v->dtype));
-    }
-    if (keys_are_in_place(set, call) && index + 1 < end &&
-        call->Tk - key >= 2 * task->grid.key_tile) {
-        const struct attn_direct_rows next = rows_in_place(task, k, key + keys);
-        read_ahead(&block.v_rows, &next, call->D * attn_dtype_size(k->dtype));
     }
     for (size_t j = 0; j < keys; j++) {
         if (block.k_rows.data == (const char *)own)
@@ -272,7 +257,7 @@ struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
                                               const struct attn_fused_set *set, size_t index,
                                               size_t end, float *scratch, float *own) {
     if (set->direct != NULL)
-        return find_block(task, set, index, end, own);
+        return find_block(task, set, index, own);
     const struct head head = head_of(task);
     struct block_state alone, *state = &head.states[index];
     if (task->packed == NULL) {

@@ -17,25 +17,19 @@ enum {
     ATTN_FUSED_KEYS = 256,     /* most keys of a block */
     ATTN_FUSED_STRIDE = 272,   /* floats from row to row of S: rows start in different cache sets */
     ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
+    ATTN_DIRECT_AHEAD = 16,    /* rows to ask for ahead of those that are read */
 };
 
-/* Rows of keys or values as they lie in memory, dense, `stride` bytes apart; and what will be read
- * next, a row of `ahead_bytes` for each of these, for the cache to be asked for. */
+/* Rows of keys or values as they lie in memory, dense, `stride` bytes apart. */
 struct attn_direct_rows {
     const char *data;
     ptrdiff_t stride;
-    const char *ahead;
-    ptrdiff_t ahead_stride;
-    size_t ahead_bytes; /* 0: nothing */
 };
 
 /* The rows from row `first` on. */
 static inline struct attn_direct_rows attn_direct_from(const struct attn_direct_rows *rows,
                                                        size_t first) {
-    struct attn_direct_rows rest = *rows;
-    rest.data += (ptrdiff_t)first * rows->stride;
-    rest.ahead += (ptrdiff_t)first * rows->ahead_stride;
-    return rest;
+    return (struct attn_direct_rows){rows->data + (ptrdiff_t)first * rows->stride, rows->stride};
 }
 
 /* Products with rows of one type, for one height of strips. */

@@ -10,6 +10,8 @@
 #include "core/checked.h"
 #include "tests/unit/core/executor_cases.h"
 
+enum { KEYS = 300, CHUNK = 256 };
+
 static struct run run, other;
 
 static void open_sized(struct run *opened, size_t kernel, struct run_sizes sizes) {
@@ -136,7 +138,8 @@ static void with_no_keys(struct run *opened) {
 
 static void with_reduced_maps(struct run *opened) {
     opened->request.returns |= ATTN_RETURN_STATS | ATTN_RETURN_COL_SUMS;
-    opened->request.map.pool_rows = opened->request.map.pool_cols = 2;
+    opened->request.map.pool_rows = 7;
+    opened->request.map.pool_cols = 5;
 }
 
 static void (*const OPTIONS[])(struct run *opened) = {
@@ -178,13 +181,7 @@ static void expect_close_to(const struct run *wanted, double tolerance) {
     ck_assert_uint_eq(atomic_load(&run.result.empty_rows), atomic_load(&wanted->result.empty_rows));
 }
 
-/* Sums over 1700 keys in float. */
-START_TEST(long_calls_agree_with_the_reference) {
-    const size_t kernel = (size_t)_i / COUNT_OF(OPTIONS), option = (size_t)_i % COUNT_OF(OPTIONS);
-    if (option == COUNT_OF(OPTIONS) - 1)
-        return;
-    open_sized(&run, kernel, LONG);
-    open_sized(&other, (size_t)kernel_count() - 1, LONG);
+static void expect_as_reference(size_t option) {
     OPTIONS[option](&run);
     run_all(&run);
     OPTIONS[option](&other);
@@ -193,6 +190,24 @@ START_TEST(long_calls_agree_with_the_reference) {
     expect_close_to(&other, 4e-6);
     run_close(&run);
     run_close(&other);
+}
+
+/* Sums over 1700 keys in float. */
+START_TEST(long_calls_agree_with_the_reference) {
+    open_sized(&run, (size_t)_i / COUNT_OF(OPTIONS), LONG);
+    open_sized(&other, (size_t)kernel_count() - 1, LONG);
+    expect_as_reference((size_t)_i % COUNT_OF(OPTIONS));
+}
+END_TEST
+
+/* Bins over rows of several tasks, and heads that share keys. */
+START_TEST(tall_calls_agree_with_the_reference) {
+    static const struct run_sizes TALL = {
+        .B = 2, .Hq = 4, .Hkv = 2, .Tq = 270, .Tk = 900, .D = 8, .Dv = 5};
+    open_sized(&run, (size_t)_i / COUNT_OF(OPTIONS), TALL);
+    open_sized(&other, (size_t)kernel_count() - 1, TALL);
+    run.chunk_keys = CHUNK;
+    expect_as_reference((size_t)_i % COUNT_OF(OPTIONS));
 }
 END_TEST
 
@@ -207,13 +222,11 @@ START_TEST(hidden_chunks_cost_nothing) {
 }
 END_TEST
 
-/* Two chunks of one query; D = 1 and a scale of 1, so that key j's score is q times k[j]. */
-enum { KEYS = 300, CHUNK = 256 };
-
 static float *operand(size_t which) {
     return run.operands[which];
 }
 
+/* Two chunks of one query; D = 1 and a scale of 1, so that key j's score is q times k[j]. */
 static void open_pair(size_t kernel, float q, float k) {
     open_sized(&run, kernel,
                (struct run_sizes){.B = 1, .Hq = 1, .Hkv = 1, .Tq = 1, .Tk = KEYS, .D = 1, .Dv = 3});
@@ -369,6 +382,7 @@ static Suite *chunks_suite(void) {
     tcase_add_loop_test(all, chunks_cover_every_key_once, 0, kernels);
     tcase_add_loop_test(all, threads_change_no_bit, 0, kernels * options);
     tcase_add_loop_test(all, long_calls_agree_with_the_reference, 0, kernels * options);
+    tcase_add_loop_test(all, tall_calls_agree_with_the_reference, 0, kernels * options);
     tcase_add_loop_test(all, hidden_chunks_cost_nothing, 0, kernels);
     tcase_add_loop_test(all, values_that_weigh_nothing_in_the_end_do_not_matter, 0, kernels);
     tcase_add_loop_test(all, values_that_weigh_little_in_a_light_chunk, 0, kernels);
