@@ -2,7 +2,8 @@
 /*
  * Build-time generator of the table behind decimal <-> binary conversion: the top 128 bits of
  * every power of ten from 10^-342 to 10^324, rounded down, by exact integer arithmetic. Prints C
- * initialisers "{high, low}," for server/numbers/number_powers.c. Refuses nothing: it takes no input.
+ * initialisers "{high, low}," for server/numbers/number_powers.c. Refuses nothing: it takes no
+ * input.
  *
  * 10^q = 5^q * 2^q, so only 5^|q| matters: its leading bits for q >= 0, those of its reciprocal
  * for q < 0 (found by binary long division).

@@ -125,7 +125,7 @@ static bool reserve(void *exchange, size_t bytes) {
 
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
     struct exchange *exchange = call->work.exchange;
-    const struct number_team team = call_team(exchange->service);
+    call->team = call_team(exchange->service);
     const struct codec_budget budget = {exchange->service->limits.body_bytes, reserve, exchange};
     const struct codec_input input = {.body = exchange->body,
                                       .length = exchange->body_length,
@@ -133,7 +133,7 @@ enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec
                                       .query_count = exchange->query_count,
                                       .schema = schema,
                                       .cancelled = &call->work.job.cancelled,
-                                      .team = &team,
+                                      .team = &call->team,
                                       .budget = &budget,
                                       .oip = &call->oip};
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
@@ -156,9 +156,8 @@ enum attn_status tensor_call_lay_out(struct tensor_call *call, const struct attn
 
 enum attn_status tensor_call_encode(struct tensor_call *call, struct codec_report *report) {
     struct call_work *work = &call->work;
-    const struct number_team team = call_team(work->exchange->service);
     call_work_report(work, report);
-    report->team = &team;
+    report->team = &call->team;
     return call->out->finish(report, &call->request, &call->result, &work->answer, &work->error);
 }
 

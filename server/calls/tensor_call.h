@@ -15,6 +15,7 @@ struct tensor_call {
     struct oip_head oip; /* of the Open Inference Protocol's calls */
     struct codec_request request;
     struct attn_result result;
+    struct number_team team; /* the workers, once decoding has begun */
 };
 
 /* A route's check. `only`: the one codec both ways, or NULL for every one there is. `has_map`: an

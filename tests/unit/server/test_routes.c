@@ -77,7 +77,7 @@ START_TEST(captures_segments) {
     ck_assert(route_capture_is(route_captured(&captures, "version"), "1"));
     ck_assert_ptr_null(route_captured(&captures, "mode").text);
     ck_assert(!route_capture_is(route_captured(&captures, "mode"), ""));
-    route = route_find("/v2/models/{model}", HTTP_GET, &captures, &known);
+    ck_assert_ptr_nonnull(route_find("/v2/models/{model}", HTTP_GET, &captures, &known));
     ck_assert(route_capture_is(route_captured(&captures, "model"), "{model}"));
 }
 END_TEST
