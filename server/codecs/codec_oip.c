@@ -58,11 +58,10 @@ static enum attn_status give(const void *opened, struct options *options) {
     const char *name;
     json_t *node;
     enum attn_status status = ATTN_OK;
-    if (file->parameters.node != NULL)
-        json_object_foreach(file->parameters.node, name, node) {
-            if (status == ATTN_OK && !is_ignored(name))
-                status = give_parameter(options, name, (struct json_value){&file->document, node});
-        }
+    json_object_foreach(file->parameters.node, name, node) { /* of none where it is NULL */
+        if (status == ATTN_OK && !is_ignored(name))
+            status = give_parameter(options, name, (struct json_value){&file->document, node});
+    }
     return status == ATTN_OK ? model->give(file, options) : status;
 }
 

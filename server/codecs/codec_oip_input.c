@@ -60,7 +60,7 @@ static enum attn_status read_name(const struct json_reader *reader, struct json_
 
 enum attn_status oip_wanted_read(const struct json_reader *reader, struct json_value value,
                                  const char *pointer, struct oip_wanted *wanted) {
-    struct json_value parameters;
+    struct json_value parameters = {NULL, NULL};
     enum attn_status status = read_name(reader, value, pointer, &wanted->name);
     if (status == ATTN_OK)
         status = read_parameters(reader, value, pointer, &parameters);
