@@ -23,16 +23,16 @@ static enum attn_status read_header_length(const struct json_reader *reader, con
     uint64_t announced = 0;
     if (length < LENGTH_BYTES)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         "A safetensors body has at least %d bytes, but %zu came.", LENGTH_BYTES,
-                         length);
+                         "A safetensors body has at least %d bytes, but %zu came. %s", LENGTH_BYTES,
+                         length, CODEC_SEND_BINARY);
     memcpy(&announced, body, sizeof announced);
     const size_t rest = length - LENGTH_BYTES;
     if (announced == 0 || announced > rest)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
                          "The first eight bytes say that the safetensors header has a length of "
-                         "%llu, but %zu byte%s follow%s them.",
+                         "%llu, but %zu byte%s follow%s them. %s",
                          (unsigned long long)announced, rest, attn_plural(rest),
-                         rest == 1 ? "s" : "");
+                         rest == 1 ? "s" : "", CODEC_SEND_BINARY);
     *header = (size_t)announced;
     return ATTN_OK;
 }
