@@ -127,6 +127,21 @@ static enum attn_status read_body(struct body *body, const struct codec_input *i
     return status;
 }
 
+/* Files that lost bytes on their way are no longer known for what they were and end here: JSON
+ * begins with none of these bytes, nor with the percent sign of a form. */
+static enum attn_status refuse_binary(const struct codec_input *input, struct attn_error *error) {
+    const unsigned char first = input->length == 0 ? '{' : *(const unsigned char *)input->body;
+    const bool is_text =
+        first >= ' ' ? first < 0x7f && first != '%' : first >= '\t' && first <= '\r';
+    const bool is_marked = input->length >= 3 && memcmp(input->body, "\xef\xbb\xbf", 3) == 0;
+    if (is_text || is_marked)
+        return ATTN_OK;
+    return attn_fail(error, ATTN_MALFORMED, "",
+                     "The body is neither JSON nor a whole safetensors or npz file: its first byte "
+                     "is %u. %s",
+                     (unsigned)first, CODEC_SEND_BINARY);
+}
+
 static enum attn_status decode(const struct codec_input *input, struct codec_request *request,
                                struct attn_error *error) {
     struct body body = {0};
@@ -136,8 +151,9 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
     const struct json_reader reader = {request->storage, error, input->cancelled, input->team};
     options_init(&body.options, input->schema, request, reader,
                  (struct options_tensors){find_extra, &body, false});
-    enum attn_status status =
-        json_document_open(&body.document, "The body", input->body, input->length, error);
+    enum attn_status status = refuse_binary(input, error);
+    if (status == ATTN_OK)
+        status = json_document_open(&body.document, "The body", input->body, input->length, error);
     if (status == ATTN_OK) {
         status = read_body(&body, input);
         options_close(&body.options);

@@ -186,8 +186,8 @@ static enum attn_status check_places(struct safetensors_file *file,
     }
     if (end != file->data_bytes)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
-                         "The body has %zu byte%s of data, but its last tensor ends at %zu.",
-                         file->data_bytes, attn_plural(file->data_bytes), end);
+                         "The body has %zu byte%s of data, but its last tensor ends at %zu. %s",
+                         file->data_bytes, attn_plural(file->data_bytes), end, CODEC_SEND_BINARY);
     return ATTN_OK;
 }
 
