@@ -41,7 +41,7 @@ enum attn_status safetensors_open(struct safetensors_file *file, const struct js
 void safetensors_close(struct safetensors_file *file);
 
 /* An entry of a struct safetensors_file as a tensor: in place when it is aligned, else copied. */
-enum attn_status safetensors_tensor(const void *file, size_t entry,
+enum attn_status safetensors_tensor(const void *opened, size_t entry,
                                     const struct json_reader *reader, struct attn_tensor *out);
 
 bool safetensors_answer_bytes(const struct attn_call *call, const struct codec_request *request,
