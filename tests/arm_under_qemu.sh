@@ -7,7 +7,7 @@
 #   tests/arm_under_qemu.sh [name...]    of tests/unit/core, without .c
 set -eu
 
-TESTS='test_kernels test_kernels_contract test_additive test_rope test_rowops test_rowops_maps
+TESTS='test_kernels test_kernels_contract test_additive test_rope test_rowops test_rowops_exp test_rowops_maps
 test_kernels_slices test_convert test_executor_rows test_merge test_plan'
 PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libjansson-dev zlib1g-dev libzstd-dev
 libpng-dev libfreetype-dev libc6-dev'
