@@ -52,17 +52,24 @@ static enum attn_status give_parameter(struct options *options, const char *name
     return known ? status : options_refuse_unknown(options, name, pointer);
 }
 
-static enum attn_status give(const void *opened, struct options *options) {
-    const struct oip_file *const file = opened;
-    const struct oip_model *const model = file->input->oip->model;
+/* Gives every parameter that is an option. */
+static enum attn_status give_parameters(const struct oip_file *file, struct options *options) {
     const char *name;
     json_t *node;
     enum attn_status status = ATTN_OK;
-    json_object_foreach(file->parameters.node, name, node) { /* of none where it is NULL */
+    json_object_foreach(file->parameters.node, name, node) {
         if (status == ATTN_OK && !is_ignored(name))
             status = give_parameter(options, name, (struct json_value){&file->document, node});
     }
-    return status == ATTN_OK ? model->give(file, options) : status;
+    return status;
+}
+
+static enum attn_status give(const void *opened, struct options *options) {
+    const struct oip_file *const file = opened;
+    enum attn_status status = ATTN_OK;
+    if (file->parameters.node != NULL)
+        status = give_parameters(file, options);
+    return status == ATTN_OK ? file->input->oip->model->give(file, options) : status;
 }
 
 static enum attn_status settle(const void *opened, struct options *options, const bool *used) {

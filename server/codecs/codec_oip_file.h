@@ -53,8 +53,8 @@ void oip_file_close(struct oip_file *file);
 size_t oip_file_find(const struct oip_file *file, const char *name);
 /* An input as a tensor: in place when its bytes are aligned, else copied. For codec_container. */
 const char *oip_file_name(const void *file, size_t input);
-enum attn_status oip_file_tensor(const void *file, size_t input, const struct json_reader *reader,
-                                 struct attn_tensor *out);
+enum attn_status oip_file_tensor(const void *opened, size_t number,
+                                 const struct json_reader *reader, struct attn_tensor *out);
 
 /* One input's JSON, its bytes aside (codec_oip_input.c). */
 enum attn_status oip_input_read(const struct json_reader *reader, struct json_value value,

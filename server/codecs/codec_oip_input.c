@@ -155,7 +155,7 @@ static enum attn_status read_source(const struct json_reader *reader, struct jso
 
 enum attn_status oip_input_read(const struct json_reader *reader, struct json_value value,
                                 const char *pointer, struct oip_input *input) {
-    struct json_value parameters;
+    struct json_value parameters = {NULL, NULL};
     *input = (struct oip_input){.bytes = NULL};
     enum attn_status status = read_name(reader, value, pointer, &input->name);
     if (status == ATTN_OK)
