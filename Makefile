@@ -177,9 +177,10 @@ else
 endif
 
 # The lock says which bytes they are.
-bench-peers: ## install ggml, which `make bench` then measures beside ours, into build/peers
+bench-peers: ## install what `make bench` then measures beside ours, ggml and two services, under build/
 	@mkdir -p $(O)/peers && cp bench/peers/package.json bench/peers/package-lock.json $(O)/peers
 	@npm ci --prefix $(O)/peers --ignore-scripts --no-audit --no-fund
+	@python3 -m venv $(O)/bench-venv && $(O)/bench-venv/bin/pip install -q -r bench/encodings/requirements.txt
 
 # ---- linking ----
 $(BUILD)/attentiond: $(call obj,server/main.c) $(SERVER) $(CONFIG) $(CORE)

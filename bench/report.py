@@ -24,11 +24,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # Runs beside those of the programs' own names: what it is called, which program, its arguments.
 EXTRA = {"shapes-avx2": ("shapes", ["0", "fused-avx2"])}
 PEERS = "bench/peers/peers.py"
+ENCODINGS = "bench/encodings/compare.py"
 
 
 def command_of(name, bench):
     if name == "peers":
         return [sys.executable, PEERS, "--own", f"{bench}/peers/own"]
+    if name == "encodings":
+        return [sys.executable, ENCODINGS]
     program, arguments = EXTRA.get(name, (name, []))
     return [f"{bench}/{program}", *arguments]
 
@@ -69,7 +72,7 @@ def main():
     parser.add_argument("--again", help="only these, separated by commas; the rest as it was")
     given = parser.parse_args()
     kept = ROOT / given.bench / "report.json"
-    names = [*given.names, *EXTRA, "peers"]
+    names = [*given.names, *EXTRA, "peers", "encodings"]
     parts = json.loads(kept.read_text()) if given.again and kept.exists() else {}
     for name in given.again.split(",") if given.again else names:
         parts[name] = run(name, given.bench)

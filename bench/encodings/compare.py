@@ -229,7 +229,7 @@ def ours(stack, binary):
 
     return [
         service("JSON", "json", "/v1/attention", "application/json", native_json, from_json),
-        service("JSON with base64", "binary", "/v1/attention", "application/json", native_base64,
+        service("JSON with base64", "json", "/v1/attention", "application/json", native_base64,
                 from_base64),
         service("safetensors", "binary", "/v1/attention", "application/vnd.safetensors",
                 tensorfile.dumps, from_safetensors),
@@ -301,16 +301,22 @@ def measure(services, megabytes, rounds):
 
 
 def report(services, megabytes):
+    """Lines as bench/figure.c prints them. Ours are held against the quickest peer of a family."""
     medians = {service.name: statistics.median(service.seconds) for service in services}
     for service in services:
-        quickest = min((medians[peer.name] for peer in services
-                        if not peer.is_ours and peer.family == service.family), default=None)
-        ratio = "" if quickest is None or not service.is_ours else \
-            f"{quickest / medians[service.name]:8.1f}x of the quickest peer (goal {GOAL}x)"
+        ms = 1e3 * medians[service.name]
         up, down = (size / 1e6 for size in service.sizes)
-        print(f"{megabytes:3} MB  {service.name:32} {up:8.2f} MB up {down:8.2f} MB down "
-              f"{1e3 * medians[service.name]:10.2f} ms{ratio}",
-              flush=True)
+        sizes = f"{up:.2f} MB up, {down:.2f} MB down"
+        rounds = f"{len(service.seconds)} rounds, 0 discarded"
+        peers = [peer for peer in services if not peer.is_ours and peer.family == service.family]
+        if not service.is_ours or not peers:
+            print(f"{megabytes} MB, {service.name}: {ms:.3f} ms, {rounds}; {sizes}", flush=True)
+            continue
+        quickest = min(peers, key=lambda peer: medians[peer.name])
+        ratio = medians[quickest.name] / medians[service.name]
+        print(f"{megabytes} MB, {service.name}: {ratio:.3f} times as fast as the quickest peer "
+              f"(goal at least {GOAL}), {rounds}; {ms:.2f} ms, {sizes}; the peer is "
+              f"{quickest.name}", flush=True)
 
 
 def main():
@@ -327,7 +333,7 @@ def main():
         else:
             print(f"no peers in {given.peers}: `make bench` installs them")
         for megabytes in map(int, given.sizes.split(",")):
-            measure(services, megabytes, given.rounds if megabytes < 64 else 2)
+            measure(services, megabytes, given.rounds if megabytes < 64 else 3)
             report(services, megabytes)
 
 

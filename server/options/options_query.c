@@ -118,7 +118,7 @@ enum attn_status options_open_text(struct options *options, const char *title, c
 enum attn_status options_give_text(struct options *options, const char *place, const char *name,
                                    const char *value, bool *known) {
     char title[64];
-    struct json_value root;
+    struct json_value root = {NULL, NULL};
     const size_t index = schema_option(options->schema, name);
     *known = index < options->schema->option_count;
     if (!*known)

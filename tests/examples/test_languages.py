@@ -2,11 +2,14 @@
 """The examples of every language, built as their first lines say, against the daemon: each prints
 the map of the real sample, which has to be the expected one, and each that finds no daemon ends
 with a sentence and a status that is not 0."""
+import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,14 +84,43 @@ def printed_map(text):
     return np.array([[float(word) for word in line.split()] for line in text.splitlines()])
 
 
+def expected_map():
+    tensors, _ = safetensors.parse((EXAMPLES / "data/sentence.expected.safetensors").read_bytes())
+    return tensors["weights"][HEAD]
+
+
 def test_it_prints_the_expected_map(program, daemon):
     done = run([*program.run, f"http://127.0.0.1:{daemon.port}"])
     assert done.returncode == 0, done.stderr
-    tensors, _ = safetensors.parse((EXAMPLES / "data/sentence.expected.safetensors").read_bytes())
-    expected = tensors["weights"][HEAD]
-    found = printed_map(done.stdout)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, directory=EXAMPLES, **more)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="session")
+def pages():
+    """The address at which the folder of examples is served."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_page_shows_the_expected_map(pages, daemon, tmp_path):
+    """A real browser asks a daemon that is at home at another origin."""
+    page = f"{pages}/javascript/index.html?daemon=http://127.0.0.1:{daemon.port}"
+    done = run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000", page])
+    shown = re.search(r'<pre id="map">(.*?)</pre>', done.stdout, flags=re.S)
+    assert shown, done.stdout + done.stderr
+    np.testing.assert_allclose(printed_map(shown[1]), expected_map(), atol=1e-6, rtol=0)
 
 
 def test_without_a_daemon_it_says_so(program):
