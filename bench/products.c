@@ -5,7 +5,7 @@
  * multiply-adds. The fastest of many is taken, so that a busy machine tells the same as one at
  * rest.
  *
- *   make bench BENCH=products: the decode kernel's products, a second
+ *   make bench BENCH=products: the decode kernel's products, a few seconds
  *   build/release/bench/products [kernel]
  */
 #include "bench/peak.h"

@@ -77,6 +77,8 @@ TABLES = ("shapes", "shapes-avx2", "decode", "peers", *FIGURES)
 # What those without a table, whose output is shown as it is, are about.
 ABOUT = {
     "additive": "Additive scores against the scaled dot product. ",
+    "products": "The decode kernel's two products alone, on one thread, from the second-level "
+                "cache: shares of that thread's multiply-adds. ",
     "tiles": "The share of a product that the kernel `blas` reaches on one thread, in CPU time. ",
 }
 
