@@ -226,9 +226,9 @@ static bool agrees(const struct entry *entry, const char *local, const char *ext
 static enum attn_status find_data(const struct archive *archive, const struct entry *entry,
                                   struct zip_member *member) {
     static const char beyond[] = "The member reaches beyond the archive's data.";
-    const char *const local = archive->body + entry->offset;
     if (!fits(entry->offset, ZIP_LOCAL_BYTES, archive->begin))
         return malformed(archive, member->name, beyond);
+    const char *const local = archive->body + entry->offset;
     if (zip_get32(local) != ZIP_LOCAL)
         return malformed(archive, member->name,
                          "The member's header is not where the directory says.");

@@ -31,7 +31,7 @@ struct archive {
 
 static inline void put(struct archive *archive, uint64_t value, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
-        archive->bytes[archive->length++] = (char)(value >> 8 * i & 0xff);
+        archive->bytes[archive->length++] = (char)(i < sizeof value ? value >> 8 * i & 0xff : 0);
 }
 
 static inline void put_bytes(struct archive *archive, const void *bytes, size_t count) {
