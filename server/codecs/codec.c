@@ -65,6 +65,25 @@ void codec_request_close(struct codec_request *request) {
     request->storage = NULL;
 }
 
+enum attn_status codec_answer_take(struct codec_answer *answer, struct attn_result *result,
+                                   struct attn_error *error) {
+    answer->scratch = buffer_take(answer->scratch_bytes);
+    answer->buffer = buffer_take(answer->capacity);
+    if (answer->scratch == NULL || answer->buffer == NULL) {
+        codec_answer_close(answer);
+        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for this answer now.");
+    }
+    char *at = answer->scratch;
+    for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
+        struct attn_result_tensor *const tensor = &result->tensors[i];
+        if (!tensor->wanted)
+            continue;
+        tensor->data = at;
+        at += (tensor->bytes + CODEC_ALIGNMENT - 1) / CODEC_ALIGNMENT * CODEC_ALIGNMENT;
+    }
+    return ATTN_OK;
+}
+
 void codec_answer_close(struct codec_answer *answer) {
     buffer_give(answer->buffer, answer->capacity);
     buffer_give(answer->scratch, answer->scratch_bytes);

@@ -164,6 +164,14 @@ enum attn_status codec_labels_check(const struct codec_request *request,
                                     const struct attn_call *call, struct attn_error *error);
 
 void codec_request_close(struct codec_request *request);
+/*
+ * For lay_out of answers whose tensors are computed into scratch: takes scratch_bytes and capacity,
+ * which stand in the answer, and gives every wanted tensor its place in the scratch, each of its
+ * bytes rounded up to CODEC_ALIGNMENT. Errors: NO_MEMORY; the answer is closed then.
+ */
+enum { CODEC_ALIGNMENT = 64 };
+enum attn_status codec_answer_take(struct codec_answer *answer, struct attn_result *result,
+                                   struct attn_error *error);
 /* Gives the buffers back to the pool. Clears *answer. */
 void codec_answer_close(struct codec_answer *answer);
 

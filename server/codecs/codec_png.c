@@ -10,10 +10,7 @@
 #include <stdio.h>
 
 #include "core/checked.h"
-#include "server/buffer_pool.h"
 #include "server/codecs/codec_png_draw.h"
-
-enum { ALIGNMENT = 64 };
 
 static enum attn_status refuse_numbers(const struct attn_call *call, struct attn_error *error) {
     if (call->top_k > 0)
@@ -72,7 +69,7 @@ static bool reckon(const struct attn_call *call, const struct codec_request *req
     for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
         size_t bytes;
         if (result->tensors[i].wanted &&
-            (!attn_round_up_size(result->tensors[i].bytes, ALIGNMENT, &bytes) ||
+            (!attn_round_up_size(result->tensors[i].bytes, CODEC_ALIGNMENT, &bytes) ||
              !attn_add_size(sizes->scratch, bytes, &sizes->scratch)))
             return false;
     }
@@ -101,21 +98,7 @@ static enum attn_status lay_out(const struct attn_call *call, const struct codec
                          "The picture would be larger than can be addressed.");
     answer->scratch_bytes = sizes.scratch;
     answer->capacity = sizes.buffer;
-    answer->scratch = buffer_take(answer->scratch_bytes);
-    answer->buffer = buffer_take(answer->capacity);
-    if (answer->scratch == NULL || answer->buffer == NULL) {
-        codec_answer_close(answer);
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for this answer now.");
-    }
-    char *at = answer->scratch;
-    for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
-        struct attn_result_tensor *const tensor = &result->tensors[i];
-        if (!tensor->wanted)
-            continue;
-        tensor->data = at;
-        at += (tensor->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    return ATTN_OK;
+    return codec_answer_take(answer, result, error);
 }
 
 static enum attn_status finish(const struct codec_report *report,

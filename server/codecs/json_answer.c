@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "server/buffer_pool.h"
 #include "server/codecs/base64.h"
 #include "server/codecs/codec_json.h"
 #include "server/codecs/json_lists.h"
@@ -15,7 +14,6 @@
 #include "server/numbers/numbers.h"
 
 enum {
-    ALIGNMENT = 64,
     FRAME_ROOM = 256 /* per tensor: its name, and {"shape":[...],"dtype":"...","base64":""} */
 };
 
@@ -71,7 +69,7 @@ static bool reckon(const struct codec_request *request, const struct attn_result
         size_t bytes = 0, room = 0;
         if (!tensor->wanted)
             continue;
-        if (!attn_round_up_size(tensor->bytes, ALIGNMENT, &bytes) ||
+        if (!attn_round_up_size(tensor->bytes, CODEC_ALIGNMENT, &bytes) ||
             !attn_add_size(*scratch, bytes, scratch) || !text_room(request, result, i, &room) ||
             !attn_add_size(*text, room, text))
             return false;
@@ -95,21 +93,7 @@ enum attn_status json_answer_lay_out(const struct attn_call *call,
     if (!reckon(request, result, &answer->scratch_bytes, &answer->capacity))
         return attn_fail(error, ATTN_RESULT_TOO_LARGE, "",
                          "The answer's text would be larger than can be addressed.");
-    answer->scratch = buffer_take(answer->scratch_bytes);
-    answer->buffer = buffer_take(answer->capacity);
-    if (answer->scratch == NULL || answer->buffer == NULL) {
-        codec_answer_close(answer);
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for this answer now.");
-    }
-    char *at = answer->scratch;
-    for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
-        struct attn_result_tensor *const tensor = &result->tensors[i];
-        if (!tensor->wanted)
-            continue;
-        tensor->data = at;
-        at += (tensor->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    return ATTN_OK;
+    return codec_answer_take(answer, result, error);
 }
 
 static void write_flat(struct json_text *text, const struct attn_result_tensor *tensor,

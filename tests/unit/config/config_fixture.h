@@ -29,7 +29,7 @@ static struct fixture {
 
 static inline void fixture_init(void) {
     memset(&fixture, 0, sizeof fixture);
-    snprintf(fixture.directory, sizeof fixture.directory, "/tmp/attentiond-config-XXXXXX");
+    snprintf(fixture.directory, sizeof fixture.directory, P_tmpdir "/attentiond-config-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(fixture.directory));
 }
 
