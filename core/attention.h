@@ -9,9 +9,12 @@
 #ifndef ATTN_CORE_ATTENTION_H
 #define ATTN_CORE_ATTENTION_H
 
+#include "core/batch.h"
 #include "core/call.h"
 #include "core/executor.h"
 #include "core/heads.h"
+#include "core/kept.h"
+#include "core/kv_cache.h"
 #include "core/mask.h"
 #include "core/merge.h"
 #include "core/plan.h"

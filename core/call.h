@@ -7,6 +7,7 @@
 #ifndef ATTN_CORE_CALL_H
 #define ATTN_CORE_CALL_H
 
+#include "core/kv_page.h"
 #include "core/request.h"
 #include "core/status.h"
 
@@ -15,6 +16,10 @@ struct attn_operand {
     const void *data;
     enum attn_dtype dtype;
     ptrdiff_t sb, sh, st, sd;
+    /* Or of a cache (core/kv_page.h), B = 1; NULL: data. Row t lies in page t / ATTN_KV_PAGE, at
+       element base + h*sh + (row / 16)*panel + (row % 16)*st + d*sd, row being its place there. */
+    struct attn_kv_page *const *pages;
+    ptrdiff_t base, panel;
 };
 
 /* How q and k are turned by their positions before they meet; see core/rope.h. */
@@ -26,6 +31,16 @@ struct attn_rope {
     const int64_t *q_offset; /* position of query 0: one, or one per batch item */
     size_t q_offset_count;
     int64_t k_offset; /* position of key 0 */
+    bool q_only;      /* keys have been turned already */
+};
+
+/* What attend finds of rows, elements [first, first + count) of [B,Hq,Tq]: as in struct
+   attn_score_block, the sink's part included. And the tiles that it was found on. */
+struct attn_rows {
+    double *m, *l;
+    bool *wide;
+    size_t first, count;
+    size_t row_tile, key_tile;
 };
 
 struct attn_call {
@@ -37,7 +52,7 @@ struct attn_call {
     struct attn_tensor w; /* of an additive score, broadcast to [1,1,Hq,D]; else none */
     double scale;
     double softcap;                /* 0: none */
-    struct attn_mask mask;         /* validated; borrows the request's nodes */
+    struct attn_mask mask;         /* validated; borrows the request's nodes, or storage has them */
     struct attn_mask_space space;  /* what the mask is evaluated against */
     const double *alibi;           /* Hq slopes, or NULL */
     const double *sink;            /* Hq logits, or NULL */
@@ -47,13 +62,17 @@ struct attn_call {
     enum attn_stage stage;
     const int64_t *map_heads; /* map_head_count query heads, in the caller's order */
     size_t map_head_count;
-    size_t map_row, map_rows, map_col, map_cols; /* the map's region */
+    size_t map_batch, map_batches;               /* batch items of the map */
+    size_t map_row, map_rows, map_col, map_cols; /* its region */
     enum attn_map_heads map_over_heads;
     size_t pool_rows, pool_cols; /* bins of the region; as many as it has rows and keys: none */
     enum attn_pool pool;
     bool pooled;
-    size_t top_k;                          /* 0: not asked for */
+    bool sampled; /* the pool's bins are of one row each, the middle one of theirs */
+    size_t top_k; /* 0: not asked for */
     const char *kernel, *preferred_kernel; /* NULL: chosen */
+    const struct attn_rows
+        *rows; /* known already, and only scores are redone: core/kept.h; or NULL */
     /* How the caller wrote q, for shaping answers: its rank, layout, and whether heads were split.
      */
     int q_rank;

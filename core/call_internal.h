@@ -17,6 +17,22 @@ enum attn_status attn_call_resolve_shapes(struct attn_call *call, struct attn_re
 enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn_request *request,
                                              struct attn_error *error);
 
+/* The same two for a call over a cache: the request has a view, and its mask is joined by what the
+ * view shows. */
+enum attn_status attn_call_resolve_view_shapes(struct attn_call *call, struct attn_request *request,
+                                               struct attn_error *error);
+enum attn_status attn_call_resolve_view_positions(struct attn_call *call,
+                                                  struct attn_request *request,
+                                                  struct attn_error *error);
+
+/* Room for B (at least one) offsets, Hq slopes and Hq sinks in one block, and for `more` bytes
+ * behind them, to which it returns the pointer. Errors: NO_MEMORY, and NULL. */
+void *attn_call_allocate(struct attn_call *call, size_t more, struct attn_error *error);
+
+/* That q is a tensor that can be attended with, and that the call does not have too many rows. */
+enum attn_status attn_call_check_queries(const struct attn_tensor *q, struct attn_error *error);
+enum attn_status attn_call_check_rows(const struct attn_call *call, struct attn_error *error);
+
 /* Rotary positions; the call's are known. Errors: BAD_VALUE. */
 enum attn_status attn_call_resolve_rope(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error);

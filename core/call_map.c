@@ -150,6 +150,8 @@ enum attn_status attn_call_resolve_map(struct attn_call *call, struct attn_reque
                                      struct attn_error *);
     static const step STEPS[] = {resolve_region, resolve_heads, resolve_pool, resolve_top_k};
     call->stage = request->map.stage;
+    call->map_batch = 0;
+    call->map_batches = call->B;
     for (size_t n = 0; n < sizeof STEPS / sizeof *STEPS; n++)
         if (STEPS[n](call, &request->map, error) != ATTN_OK)
             return error->status;

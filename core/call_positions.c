@@ -155,21 +155,23 @@ static enum attn_status place_queries(struct attn_call *call, const struct attn_
     return ATTN_OK;
 }
 
-/* Room for B (at least one) offsets, Hq slopes and Hq sinks in one block. */
-static enum attn_status allocate(struct attn_call *call, struct attn_error *error) {
-    size_t count;
-    size_t bytes;
+void *attn_call_allocate(struct attn_call *call, size_t more, struct attn_error *error) {
+    size_t count, bytes, lists = 0;
     if (attn_mul_size(call->Hq, 2, &count) && attn_add_size(count, call->B, &count) &&
-        attn_add_size(count, 1, &count) && attn_mul_size(count, sizeof(double), &bytes))
+        attn_add_size(count, 1, &count) && attn_mul_size(count, sizeof(double), &lists) &&
+        attn_add_size(lists, more, &bytes))
         call->storage = malloc(bytes);
-    if (call->storage == NULL)
-        return attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the call's lists.");
-    return ATTN_OK;
+    if (call->storage != NULL)
+        return (char *)call->storage + lists;
+    attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the call's lists.");
+    return NULL;
 }
 
 enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn_request *request,
                                              struct attn_error *error) {
-    if (allocate(call, error) != ATTN_OK)
+    if (request->kv != NULL)
+        return attn_call_resolve_view_positions(call, request, error);
+    if (attn_call_allocate(call, 0, error) == NULL)
         return error->status;
     int64_t *offsets = call->storage;
     offsets[0] = 0;

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/call_internal.h"
+#include "core/kv_cache.h"
 #include "core/rope.h"
 
 /* Radians per position: far above any model's 1, and small enough that no angle overflows. */
@@ -104,7 +105,9 @@ static enum attn_status place_rows(struct attn_call *call, const struct attn_rop
 
 enum attn_status attn_call_resolve_rope(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error) {
-    const struct attn_rope_request *rope = &request->rope;
+    const struct attn_rope_request *rope =
+        request->kv == NULL ? &request->rope : &request->kv->rope;
+    call->rope.q_only = request->kv != NULL;
     if (!rope->given)
         return ATTN_OK;
     if (resolve_dims(call, rope, error) != ATTN_OK ||

@@ -75,8 +75,8 @@ static enum attn_status check_operand(const struct attn_tensor *tensor, const st
                          "The tensor %s is missing; a request needs q, k and v.", name);
     if (attn_dtype_class(tensor->dtype) != ATTN_CLASS_FLOAT)
         return attn_fail(error, ATTN_BAD_DTYPE, pointer,
-                         "%s must be float32, float64, float16 or bfloat16, got %s.", name,
-                         attn_dtype_name(tensor->dtype));
+                         "%s must be float32, float64, float16 or bfloat16, got %s; convert it.",
+                         name, attn_dtype_name(tensor->dtype));
     if (tensor->rank < 2 || tensor->rank > 4)
         return attn_fail(error, ATTN_BAD_SHAPE, pointer,
                          "%s must have rank 2 [T,D], 3 [H,T,D] or 4 [B,H,T,D], got shape %s.", name,
@@ -154,7 +154,7 @@ static enum attn_status check_agreement(const struct axes *q, const struct axes 
     return ATTN_OK;
 }
 
-static enum attn_status check_rows(const struct attn_call *call, struct attn_error *error) {
+enum attn_status attn_call_check_rows(const struct attn_call *call, struct attn_error *error) {
     size_t rows;
     if (call->Hq > MAX_HEADS)
         return attn_fail_limit(error, ATTN_TOO_MUCH_WORK, "/q", (double)MAX_HEADS,
@@ -178,8 +178,14 @@ static struct attn_operand operand(const struct attn_tensor *tensor, const struc
                                  .sd = axes->sd};
 }
 
+enum attn_status attn_call_check_queries(const struct attn_tensor *q, struct attn_error *error) {
+    return check_operand(q, q, "/q", error);
+}
+
 enum attn_status attn_call_resolve_shapes(struct attn_call *call, struct attn_request *request,
                                           struct attn_error *error) {
+    if (request->kv != NULL)
+        return attn_call_resolve_view_shapes(call, request, error);
     if (check_operand(&request->q, &request->q, "/q", error) != ATTN_OK ||
         check_operand(&request->k, &request->q, "/k", error) != ATTN_OK ||
         check_operand(&request->v, &request->q, "/v", error) != ATTN_OK ||
@@ -212,5 +218,5 @@ enum attn_status attn_call_resolve_shapes(struct attn_call *call, struct attn_re
     call->v = operand(&request->v, &v);
     call->q_rank = request->q.rank;
     call->bthd = form == &FORM_BTHD;
-    return check_rows(call, error);
+    return attn_call_check_rows(call, error);
 }

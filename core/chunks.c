@@ -56,7 +56,8 @@ void attn_chunks_plan(const struct attn_call *call, struct attn_plan *plan) {
     plan->chunks = 1;
     plan->chunk_keys = call->Tk;
     plan->chunk_bytes = 0;
-    if (plan->tasks == 0 || plan->tasks >= TASKS_WANTED || plan->kernel->takes_all_keys)
+    if (plan->tasks == 0 || plan->tasks >= TASKS_WANTED || plan->kernel->takes_all_keys ||
+        call->rows != NULL)
         return;
     const size_t most =
         attn_min_size(divide_up(TASKS_WANTED, plan->tasks), call->Tk / least_keys(call, plan));

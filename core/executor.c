@@ -33,6 +33,8 @@ struct running {
     struct workspace at;
     bool wide; /* reals are double */
     size_t group;
+    const struct attn_rowops *ops;
+    double largest; /* magnitude that is finite as the answer has it */
 };
 
 size_t attn_partial_bytes(const struct attn_call *call, const struct attn_kernel *kernel,
@@ -85,17 +87,21 @@ static void divide_workspace(struct running *run, void *workspace) {
 
 /* Multiplies one row of the output; true when every element will be finite as the answer has it. */
 static bool scale_row(const struct running *run, size_t m, double factor) {
-    const struct attn_rowops *ops = attn_rowops_best();
     const size_t Dv = run->call->Dv;
-    const double overflow = attn_overflow_threshold(run->call->output_dtype);
     if (run->wide) {
         double *row = (double *)run->at.all.o + m * Dv;
-        ops->d.scale(row, Dv, factor);
-        return ops->d.all_within(row, Dv, nextafter(overflow, 0));
+        run->ops->d.scale(row, Dv, factor);
+        return run->ops->d.all_within(row, Dv, run->largest);
     }
     float *row = (float *)run->at.all.o + m * Dv;
-    ops->f.scale(row, Dv, (float)factor);
-    return ops->f.all_within(row, Dv, nextafterf((float)overflow, 0));
+    run->ops->f.scale(row, Dv, (float)factor);
+    return run->ops->f.all_within(row, Dv, (float)run->largest);
+}
+
+/* The largest real that the answer's dtype does not round to infinity. */
+static double largest_of(const struct running *run) {
+    const double overflow = attn_overflow_threshold(run->call->output_dtype);
+    return run->wide ? nextafter(overflow, 0) : (double)nextafterf((float)overflow, 0);
 }
 
 /* The same for a row whose sums no real could hold. It averages values that reals do hold, so what
@@ -177,11 +183,13 @@ static void store_output(const struct running *run) {
     const struct attn_task *task = &run->task;
     const struct attn_result_tensor *output = &run->result->tensors[ATTN_RESULT_OUTPUT];
     const size_t element = attn_dtype_size(output->dtype);
-    for (size_t row = 0; row < run->group * task->rows; row++) {
+    const bool apart = output_offset(run->call, 0, 0, 1) != run->call->Dv;
+    const size_t together = apart ? 1 : task->rows; /* rows that lie one behind the other */
+    for (size_t row = 0; row < run->group * task->rows; row += together) {
         const size_t h = task->hkv * run->group + row / task->rows;
         const size_t t = task->row + row % task->rows;
         char *to = (char *)output->data + element * output_offset(run->call, task->b, h, t);
-        store(run, output->dtype, to, run->call->Dv, run->at.all.o, row * run->call->Dv);
+        store(run, output->dtype, to, together * run->call->Dv, run->at.all.o, row * run->call->Dv);
     }
 }
 
@@ -197,6 +205,33 @@ static void store_lse(const struct running *run) {
         const double value = m == -INFINITY ? -INFINITY : m + log(l);
         const size_t at = (task->b * run->call->Hq + h) * run->call->Tq + t;
         attn_store_double(lse->dtype, (char *)lse->data + element * at, 1, 1, &value);
+    }
+}
+
+/* Element of attn_rows that a row of the task is; count or more: it is not among them. */
+static size_t rows_place(const struct running *run, const struct attn_rows *rows, size_t row) {
+    const size_t h = run->task.hkv * run->group + row / run->task.rows;
+    const size_t t = run->task.row + row % run->task.rows;
+    return (run->task.b * run->call->Hq + h) * run->call->Tq + t - rows->first;
+}
+
+static void leave_rows(const struct running *run, const struct attn_rows *rows) {
+    for (size_t row = 0; row < run->group * run->task.rows; row++) {
+        const size_t at = rows_place(run, rows, row);
+        if (at >= rows->count)
+            continue;
+        rows->m[at] = run->at.all.m[row];
+        rows->l[at] = run->at.all.l[row];
+        rows->wide[at] = run->at.all.wide[row];
+    }
+}
+
+static void recall_rows(const struct running *run, const struct attn_rows *rows) {
+    for (size_t row = 0; row < run->group * run->task.rows; row++) {
+        const size_t at = rows_place(run, rows, row);
+        run->at.all.m[row] = rows->m[at];
+        run->at.all.l[row] = rows->l[at];
+        run->at.all.wide[row] = rows->wide[at];
     }
 }
 
@@ -228,6 +263,8 @@ static void write_rows(const struct running *run) {
         store_output(run);
     if (run->call->returns & ATTN_RETURN_LSE)
         store_lse(run);
+    if (run->result->rows != NULL)
+        leave_rows(run, run->result->rows);
 }
 
 static void run_task(struct running *run, struct attn_map_order *order) {
@@ -244,9 +281,9 @@ static void run_task(struct running *run, struct attn_map_order *order) {
                                      .tile = run->at.tile,
                                      .kernel = run->at.kernel};
     const bool mapped = attn_map_touches(&at);
-    const bool attended =
-        ((run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped) &&
-        run->task.rows > 0;
+    const bool wanted = (run->call->returns & (ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE)) || mapped ||
+                        run->result->rows != NULL;
+    const bool attended = wanted && run->task.rows > 0 && run->call->rows == NULL;
     if (attended)
         attend(run);
     if (attn_checkpoint_stops(run->task.checkpoint) || !complete(run, attended) ||
@@ -254,6 +291,8 @@ static void run_task(struct running *run, struct attn_map_order *order) {
         return;
     if (attended)
         write_rows(run);
+    else if (mapped && run->call->rows != NULL)
+        recall_rows(run, run->call->rows);
     if (mapped || order != NULL)
         attn_map_run(&at, order);
 }
@@ -271,7 +310,9 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
                           .chunks = attn_heads_chunks(heads),
                           .index = index,
                           .wide = attn_kernel_real_size(plan->kernel, call) == sizeof(double),
-                          .group = attn_call_group(call)};
+                          .group = attn_call_group(call),
+                          .ops = attn_rowops_best()};
+    run.largest = largest_of(&run);
     divide_workspace(&run, workspace);
     attn_plan_locate(plan, call, index, &run.task);
     const size_t head = run.task.b * call->Hkv + run.task.hkv;

@@ -3,6 +3,7 @@
 #include "core/map.h"
 
 #include "core/kernels/kernel.h"
+#include "core/map_bins.h"
 #include "core/map_internal.h"
 #include "core/map_order.h"
 
@@ -69,8 +70,10 @@ bool attn_map_rows(const struct attn_map_task *at, size_t *top, size_t *bottom) 
 bool attn_map_has_part(const struct attn_reducer *reducer) {
     const struct attn_map_task *at = reducer->at;
     const size_t first = at->task->hkv * at->group;
+    const size_t b = at->task->b;
     size_t top, bottom;
-    if (!attn_map_rows(at, &top, &bottom))
+    if (!attn_map_rows(at, &top, &bottom) || b < at->call->map_batch ||
+        b >= at->call->map_batch + at->call->map_batches)
         return false;
     for (size_t place = 0; place < at->call->map_head_count; place++) {
         const size_t h = attn_map_head(at->call, place);
@@ -185,6 +188,26 @@ static void walk_tiles(const struct attn_map_task *at, const struct attn_walk *w
     }
 }
 
+static bool has_head(const struct attn_call *call, size_t h) {
+    size_t place = 0;
+    while (place < call->map_head_count && attn_map_head(call, place) != h)
+        place++;
+    return place < call->map_head_count;
+}
+
+/* Whether maps want some of these rows. */
+static bool wants(const void *closure, size_t row, size_t rows) {
+    const struct attn_map_task *at = ((const struct reduction *)closure)->at;
+    const struct attn_call *call = at->call;
+    for (size_t r = row; r < row + rows; r++) {
+        const struct attn_map_row place = attn_map_row_at(at, r);
+        if (place.t >= call->map_row && place.t - call->map_row < call->map_rows &&
+            row_counts(call, place.t) && has_head(call, place.h))
+            return true;
+    }
+    return false;
+}
+
 static void open(const struct reduction *reduction) {
     for (size_t n = 0; n < reduction->count; n++)
         if (reduction->reducers[n].kind->open != NULL)
@@ -213,6 +236,7 @@ static void walk(const struct reduction *reduction, bool late) {
         }
     /* Statistics are of all keys. */
     const bool all = late && attn_call_has_stats(at->call);
+    walk.wants = all ? NULL : wants;
     walk.begin = all ? 0 : at->call->map_col;
     walk.end = all ? at->call->Tk : at->call->map_col + at->call->map_cols;
     if (part.count == 0)

@@ -9,7 +9,7 @@
 static char *element(const struct attn_reducer *reducer, size_t place, size_t t, size_t key) {
     const struct attn_call *call = reducer->at->call;
     const struct attn_result_tensor *map = &reducer->at->result->tensors[reducer->name];
-    const size_t plane = reducer->at->task->b * call->map_head_count + place;
+    const size_t plane = attn_map_plane(reducer->at, call->map_head_count, place);
     const size_t row = plane * call->map_rows + (t - call->map_row);
     return (char *)map->data +
            attn_dtype_size(map->dtype) * (row * call->map_cols + (key - call->map_col));

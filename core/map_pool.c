@@ -1,41 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps in bins, and the mean or maximum of heads. Bin r of h over n is floor(rn/h) to
- * floor((r+1)n/h). A task gathers the bins of its rows in its slot, in double; bins that lie in it
- * whole it stores itself, the ones at its ends are joined with its neighbours' when parts are
- * committed, and so are heads. Tasks of a head come from its last rows to its first.
+ * Maps in bins (core/map_bins.h), and the mean or maximum of heads. A task gathers the bins of its
+ * rows in its slot, in double; bins that lie in it whole it stores itself, the ones at its ends are
+ * joined with its neighbours' when parts are committed, and so are heads. Tasks of a head come from
+ * its last rows to its first.
  *
  * Without a pool the bins are single elements, and the mean of heads is that of the map.
  */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/convert.h"
+#include "core/map_bins.h"
 #include "core/map_internal.h"
-
-/* Bins of one axis: the region's rows or keys. */
-struct axis {
-    size_t n, bins;
-};
-
-static struct axis rows_of(const struct attn_call *call) {
-    return (struct axis){call->map_rows, call->pool_rows};
-}
-
-static struct axis keys_of(const struct attn_call *call) {
-    return (struct axis){call->map_cols, call->pool_cols};
-}
-
-/* The first element of a bin; of the one past the last, n. */
-static size_t bin_begin(struct axis axis, size_t bin) {
-    assert(axis.bins > 0 || axis.n == 0);
-    return axis.bins == axis.n ? bin : bin * axis.n / axis.bins;
-}
-
-static size_t bin_of(struct axis axis, size_t at) {
-    return axis.bins == axis.n ? at : ((at + 1) * axis.bins - 1) / axis.n;
-}
 
 /* The most bins that rows of one task lie in. */
 static size_t bins_most(const struct attn_call *call, const struct attn_plan *plan) {
@@ -236,7 +213,8 @@ static size_t rows_alike(const struct attn_reducer *reducer, const struct attn_s
     const struct attn_map_row row = attn_map_row_at(at, piece->row + from);
     const size_t end = at->call->map_row + bin_begin(rows_of(at->call), bin + 1);
     const size_t last = attn_min_size(end, at->task->row + at->task->rows);
-    return counts_rows(reducer) ? 1 : attn_min_size(last - row.t, piece->rows - from);
+    const bool alone = counts_rows(reducer) || at->call->sampled;
+    return alone ? 1 : attn_min_size(last - row.t, piece->rows - from);
 }
 
 static void piece(const struct attn_reducer *reducer, const struct attn_score_piece *piece) {
@@ -250,7 +228,7 @@ static void piece(const struct attn_reducer *reducer, const struct attn_score_pi
     for (size_t r = 0; r < piece->rows; r += rows) {
         const struct attn_map_row row = attn_map_row_at(at, piece->row + r);
         rows = 1;
-        if (row.t < top || row.t >= bottom)
+        if (row.t < top || row.t >= bottom || !row_counts(at->call, row.t))
             continue;
         const size_t bin = bin_of(rows_of(at->call), row.t - at->call->map_row);
         const size_t place = place_of(reducer, &parts, row.g, bin);
@@ -268,7 +246,8 @@ static void finish(const struct attn_reducer *reducer, size_t bin, double *sums,
                    const double *counts) {
     const struct attn_call *call = reducer->at->call;
     const struct axis rows = rows_of(call);
-    const double height = (double)(bin_begin(rows, bin + 1) - bin_begin(rows, bin));
+    const double height =
+        call->sampled ? 1 : (double)(bin_begin(rows, bin + 1) - bin_begin(rows, bin));
     if (call->pool != ATTN_POOL_MASS)
         return;
     for (size_t n = 0; n < call->pool_cols; n++) {
@@ -304,7 +283,7 @@ static void store_bin(const struct attn_reducer *reducer, size_t h, size_t bin, 
         const bool joined = call->map_over_heads != ATTN_HEADS_EACH;
         if (!joined && attn_map_head(call, place) != h)
             continue;
-        const size_t at = (reducer->at->task->b * planes + place) * call->pool_rows + bin;
+        const size_t at = attn_map_plane(reducer->at, planes, place) * call->pool_rows + bin;
         char *to = (char *)map->data + at * bytes;
         if (joined)
             join_heads(reducer, h, row, to);

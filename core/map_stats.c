@@ -170,16 +170,17 @@ static void add_line(const struct attn_reducer *reducer, const struct parts *par
     const struct attn_map_task *at = reducer->at;
     const struct attn_map_row place = attn_map_row_at(at, line->row);
     const int64_t i = (int64_t)place.t + attn_call_q_offset(at->call, at->task->b);
+    const int64_t position = attn_key_position(&at->call->space.gap, line->key);
     double moments[ATTN_MOMENTS], spread[ATTN_SPREADS];
     struct row *row = &parts->rows[line->row];
-    measure(reducer, line, (double)i - (double)line->key, moments, spread);
+    measure(reducer, line, (double)(i - position), moments, spread);
     for (size_t n = 0; n < ATTN_MOMENTS; n++)
         if (n != ATTN_MOMENT_LARGEST)
             row->moments[n] += moments[n];
     if (!(moments[ATTN_MOMENT_LARGEST] <= row->moments[ATTN_MOMENT_LARGEST]))
         row->moments[ATTN_MOMENT_LARGEST] = moments[ATTN_MOMENT_LARGEST];
     join_spread(parts->heads[place.g].spread, spread);
-    if (line->key == 0 && line->keys > 0) {
+    if (position == 0 && line->keys > 0) {
         row->sees_first = real_at(reducer, line->masked, 0) != -INFINITY;
         row->first = real_at(reducer, line->p, 0);
     }
@@ -255,6 +256,13 @@ static double unassigned(const struct attn_reducer *reducer, size_t row) {
     return exp((at->wide ? sink : (double)(float)sink) - at->m[row]) / at->l[row];
 }
 
+/* Of a row that sees so many keys: from 0 to their logarithm, whatever was rounded on the way. With
+   a sink weights sum up to less than 1, and may have more. */
+static double bounded_entropy(const struct attn_call *call, double entropy, double seen) {
+    const double most = call->sink == NULL ? log(seen) : INFINITY;
+    return isnan(entropy) ? entropy : fmin(fmax(entropy, 0), most);
+}
+
 /* A finished row into its head's sums. */
 static void close_row(const struct attn_reducer *reducer, const struct parts *parts, size_t index) {
     const struct attn_map_task *at = reducer->at;
@@ -267,7 +275,8 @@ static void close_row(const struct attn_reducer *reducer, const struct parts *pa
         return;
     }
     /* -sum of p ln p, ln p being s - m - ln l. */
-    const double entropy = log(at->l[index]) * sum - row->moments[ATTN_MOMENT_SCORE];
+    const double entropy =
+        bounded_entropy(at->call, log(at->l[index]) * sum - row->moments[ATTN_MOMENT_SCORE], seen);
     const double norm = square - 2 * row->moments[ATTN_MOMENT_CUBE] + square * square;
     head->rows++;
     head->entropy += entropy;

@@ -29,7 +29,7 @@ static struct list list_of(const struct attn_reducer *reducer, size_t place, siz
     const struct attn_result_tensor *values = &reducer->at->result->tensors[reducer->name];
     const struct attn_result_tensor *keys =
         &reducer->at->result->tensors[ATTN_RESULT_TOP_K_INDICES];
-    const size_t plane = reducer->at->task->b * call->map_head_count + place;
+    const size_t plane = attn_map_plane(reducer->at, call->map_head_count, place);
     const size_t first = (plane * call->map_rows + (t - call->map_row)) * call->top_k;
     const bool wide = values->dtype == ATTN_FLOAT64;
     return (struct list){.n = call->top_k,

@@ -68,11 +68,24 @@ struct attn_mask {
     size_t count;
 };
 
+/* Keys of a cache are numbered as they are kept: from number `key` on, a multiple of the keys that
+ * kernels look at together, they stand `count` positions further on. */
+struct attn_key_gap {
+    size_t key;
+    size_t count; /* 0: there is no gap, and a key's number is its position */
+};
+
+/* The position of key j. */
+static inline int64_t attn_key_position(const struct attn_key_gap *gap, size_t j) {
+    return (int64_t)j + (j < gap->key ? 0 : (int64_t)gap->count);
+}
+
 /* The sizes and positions an expression is evaluated against. Borrows q_offset (1 or B values). */
 struct attn_mask_space {
     size_t B, Hq, Tq, Tk;
     const int64_t *q_offset;
     size_t q_offset_count;
+    struct attn_key_gap gap; /* of a cache's keys */
 };
 
 /* A rectangle of one head's [Tq,Tk] plane. */
@@ -98,12 +111,12 @@ bool attn_mask_is_intervals(const struct attn_mask *mask);
 
 /*
  * Checks shapes, dtypes, lengths (within [0,Tk] / [0,Tq]), list lengths (1 or B), window >= -1,
- * tokens (rising within [0,Tk)), width >= 0, stride and block >= 1, the stack discipline and depth;
- * replaces each node's tensors in place by views broadcast to
- * [B,Hq,Tq,Tk] (keep and segments: [B,1,1,T]) and notes each node's place, so it runs once per
- * mask. Alignment is request validation's business. Errors: BAD_MASK with the node's pointer, or
- * that of its member, and a sentence that says how to mend it; an `allow` or `hide` of shape [B,Tk]
- * that is not [Tq,Tk] as well is refused with a hint to {"type":"padding","keep":...}.
+ * tokens (rising positions of keys), width >= 0, stride and block >= 1, the stack discipline and
+ * depth; replaces each node's tensors in place by views broadcast to [B,Hq,Tq,Tk] (keep and
+ * segments: [B,1,1,T]) and notes each node's place, so it runs once per mask. Alignment is request
+ * validation's business. Errors: BAD_MASK with the node's pointer, or that of its member, and a
+ * sentence that says how to mend it; an `allow` or `hide` of shape [B,Tk] that is not [Tq,Tk] as
+ * well is refused with a hint to {"type":"padding","keep":...}.
  */
 enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_mask_space *space,
                                     struct attn_error *error);
@@ -141,7 +154,7 @@ size_t attn_mask_scratch_words(const struct attn_mask *mask, size_t rows, size_t
 /*
  * Writes the tile's visibility: bit (k % 64) of bits[r * row_words + k / 64] is 1 when key `key +
  * k` is visible to row `row + r`; bits past `keys` are 0. `scratch` has attn_mask_scratch_words
- * words.
+ * words. The tile lies on one side of a cache's gap.
  */
 void attn_mask_fill(const struct attn_mask *mask, const struct attn_mask_space *space,
                     const struct attn_mask_tile *tile, uint64_t *bits, uint64_t *scratch);

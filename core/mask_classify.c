@@ -39,14 +39,15 @@ static struct attn_bounds combine_bounds(enum attn_mask_kind kind, struct attn_b
     return (struct attn_bounds){hull(x.some, y.some), larger(x.every, y.every)};
 }
 
-/* A combinator's own result from what it has gathered; without operands all shows everything. */
+/* A combinator's own result from what it has gathered, if it has operands; without them all shows
+ * everything. */
 static struct attn_bounds finish_bounds(const struct attn_mask_node *node, size_t Tk,
-                                        struct attn_bounds gathered) {
+                                        const struct attn_bounds *gathered) {
     if (node->kind == ATTN_MASK_NOT)
-        return (struct attn_bounds){hull_of_rest(gathered.every, Tk),
-                                    side_of_rest(gathered.some, Tk)};
+        return (struct attn_bounds){hull_of_rest(gathered->every, Tk),
+                                    side_of_rest(gathered->some, Tk)};
     if (node->operands > 0)
-        return gathered;
+        return *gathered;
     const struct attn_interval keys = attn_interval_make(0, node->kind == ATTN_MASK_ALL ? Tk : 0);
     return (struct attn_bounds){keys, keys};
 }
@@ -54,15 +55,17 @@ static struct attn_bounds finish_bounds(const struct attn_mask_node *node, size_
 void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_space *space,
                          size_t b, size_t h, size_t row, size_t rows, size_t *begin, size_t *end) {
     (void)h;
-    struct attn_bounds level[ATTN_MASK_MAX_DEPTH + 1] = {
-        {.some = attn_interval_make(0, rows == 0 ? 0 : space->Tk)}};
+    /* Not cleared, which takes longer than all the rest: operands fill a level before it is read.
+     */
+    struct attn_bounds level[ATTN_MASK_MAX_DEPTH + 1];
+    level[0].some = attn_interval_make(0, rows == 0 ? 0 : space->Tk);
     for (size_t i = 0; i < mask->count && rows > 0; i++) {
         const struct attn_mask_node *node = &mask->nodes[i];
         const struct attn_mask_leaf *leaf = attn_mask_leaf(node);
         const size_t depth = node->place.depth;
         const struct attn_bounds bounds = leaf != NULL
                                               ? leaf->bounds(node, space, b, row, rows)
-                                              : finish_bounds(node, space->Tk, level[depth + 1]);
+                                              : finish_bounds(node, space->Tk, &level[depth + 1]);
         level[depth] = node->place.first ? bounds
                                          : combine_bounds(mask->nodes[node->place.parent].kind,
                                                           level[depth], bounds);
@@ -96,6 +99,8 @@ enum attn_tile_class attn_mask_classify(const struct attn_mask *mask,
                                         const struct attn_mask_tile *tile, bool thorough) {
     if (tile->rows == 0 || tile->keys == 0)
         return ATTN_TILE_EMPTY;
+    if (attn_mask_tile_spans(space, tile))
+        return ATTN_TILE_PARTIAL;
     enum attn_tile_class level[ATTN_MASK_MAX_DEPTH + 1] = {ATTN_TILE_FULL};
     for (size_t i = 0; i < mask->count; i++) {
         const struct attn_mask_node *node = &mask->nodes[i];

@@ -72,7 +72,7 @@ enum attn_tile_class attn_mask_classify_dilated(const struct attn_mask_node *nod
         return attn_mask_classify_interval(node, space, tile, thorough);
     const int64_t first = attn_mask_position(space, tile->b, tile->row);
     const int64_t last = attn_mask_position(space, tile->b, tile->row + tile->rows - 1);
-    const int64_t key = (int64_t)tile->key;
+    const int64_t key = attn_mask_key_position(space, tile->key);
     if (!sees_some(node, first, last, key, key + (int64_t)tile->keys - 1))
         return ATTN_TILE_EMPTY;
     return first == last && tile->keys == 1 ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
@@ -112,7 +112,8 @@ void attn_mask_fill_dilated(const struct attn_mask_node *node, const struct attn
         if (attn_interval_is_empty(keys))
             continue;
         keys = (struct attn_interval){keys.begin - tile->key, keys.end - tile->key};
-        const uint64_t word_key = tile->key + keys.begin / 64 * 64;
+        const uint64_t word_key =
+            (uint64_t)attn_mask_key_position(space, tile->key) + keys.begin / 64 * 64;
         const uint64_t phase =
             attn_floor_modulo(attn_mask_position(space, tile->b, row), node->stride);
         fill_row(comb, stride, (phase + stride - word_key % stride) % stride, keys,

@@ -5,6 +5,7 @@
  */
 #include "core/mask_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 void attn_bits_set(uint64_t *row, size_t begin, size_t end) {
@@ -57,6 +58,7 @@ static void finish(const struct attn_mask_node *node, const struct attn_mask_til
 void attn_mask_fill(const struct attn_mask *mask, const struct attn_mask_space *space,
                     const struct attn_mask_tile *tile, uint64_t *bits, uint64_t *scratch) {
     const size_t n = tile->rows * attn_mask_row_words(tile->keys);
+    assert(!attn_mask_tile_spans(space, tile));
     if (mask->count == 0)
         fill_constant(true, tile->rows, tile->keys, bits);
     for (size_t i = 0; i < mask->count; i++) {

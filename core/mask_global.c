@@ -13,13 +13,14 @@ enum attn_status attn_mask_validate_global(struct attn_mask_node *node,
                                            struct attn_error *error) {
     const struct attn_int_list *tokens = &node->tokens;
     const struct attn_mask_pointer pointer = attn_mask_member(node, "tokens");
+    const size_t positions = space->Tk + space->gap.count;
     for (size_t t = 0; t < tokens->count; t++) {
         const int64_t token = tokens->values[t];
-        if (token < 0 || (uint64_t)token >= space->Tk)
+        if (token < 0 || (uint64_t)token >= positions)
             return attn_fail(error, ATTN_BAD_MASK, pointer.text,
                              "tokens holds %lld; a global token is the absolute position of a key, "
                              "at least 0 and less than Tk = %zu.",
-                             (long long)token, space->Tk);
+                             (long long)token, positions);
         if (t > 0 && token <= tokens->values[t - 1])
             return attn_fail(error, ATTN_BAD_MASK, pointer.text,
                              "tokens holds %lld after %lld; they rise, and each stands there once.",
@@ -64,8 +65,16 @@ static bool is_full(struct run run) {
     return run.tokens > 0 && run.tokens - 1 == (uint64_t)run.last - (uint64_t)run.first;
 }
 
-/* The keys from the first token on that are tokens without a gap. */
-static struct attn_interval leading_tokens(const struct attn_int_list *tokens) {
+/* The keys that stand at [begin, end). */
+static struct attn_interval keys_at(const struct attn_mask_space *space, int64_t begin,
+                                    int64_t end) {
+    return attn_interval_make(attn_mask_keys_before(space, begin),
+                              attn_mask_keys_before(space, end));
+}
+
+/* The keys from the first token on that are tokens without one between that is none. */
+static struct attn_interval leading_tokens(const struct attn_mask_space *space,
+                                           const struct attn_int_list *tokens) {
     if (tokens->count == 0)
         return attn_interval_make(0, 0);
     const size_t first = (size_t)tokens->values[0];
@@ -77,7 +86,7 @@ static struct attn_interval leading_tokens(const struct attn_int_list *tokens) {
         else
             high = middle;
     }
-    return attn_interval_make(first, first + low);
+    return keys_at(space, (int64_t)first, (int64_t)(first + low));
 }
 
 struct attn_bounds attn_mask_bounds_global(const struct attn_mask_node *node,
@@ -88,10 +97,9 @@ struct attn_bounds attn_mask_bounds_global(const struct attn_mask_node *node,
     const struct run run = run_of_rows(node, space, b, row, rows);
     if (is_full(run))
         return (struct attn_bounds){.some = keys, .every = keys};
-    struct attn_bounds bounds = {.some = keys, .every = leading_tokens(tokens)};
+    struct attn_bounds bounds = {.some = keys, .every = leading_tokens(space, tokens)};
     if (run.tokens == 0 && tokens->count > 0)
-        bounds.some = attn_interval_make((size_t)tokens->values[0],
-                                         (size_t)tokens->values[tokens->count - 1] + 1);
+        bounds.some = keys_at(space, tokens->values[0], tokens->values[tokens->count - 1] + 1);
     else if (run.tokens == 0)
         bounds.some = attn_interval_make(0, 0);
     return bounds;
@@ -102,17 +110,16 @@ enum attn_tile_class attn_mask_classify_global(const struct attn_mask_node *node
                                                const struct attn_mask_tile *tile, bool thorough) {
     (void)thorough;
     const struct run rows = run_of_rows(node, space, tile->b, tile->row, tile->rows);
-    const struct run keys =
-        run_of(&node->tokens, (int64_t)tile->key, (int64_t)(tile->key + tile->keys - 1));
+    const int64_t first = attn_mask_key_position(space, tile->key);
+    const struct run keys = run_of(&node->tokens, first, first + (int64_t)tile->keys - 1);
     if (rows.tokens == 0 && keys.tokens == 0)
         return ATTN_TILE_EMPTY;
     return is_full(rows) || is_full(keys) ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
 }
 
 /* What a row sees that is no token itself. */
-static void show_tokens(const struct attn_int_list *tokens, const struct attn_mask_tile *tile,
-                        uint64_t *row) {
-    const int64_t key = (int64_t)tile->key;
+static void show_tokens(const struct attn_int_list *tokens, int64_t key,
+                        const struct attn_mask_tile *tile, uint64_t *row) {
     for (size_t t = tokens_before(tokens, key); t < tokens->count; t++) {
         const size_t k = (size_t)(tokens->values[t] - key);
         if (k >= tile->keys)
@@ -138,7 +145,7 @@ void attn_mask_fill_global(const struct attn_mask_node *node, const struct attn_
         } else if (plain != NULL) {
             memcpy(row, plain, words * sizeof *row);
         } else {
-            show_tokens(tokens, tile, row);
+            show_tokens(tokens, attn_mask_key_position(space, tile->key), tile, row);
             plain = row;
         }
     }

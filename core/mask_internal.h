@@ -110,6 +110,27 @@ static inline int64_t attn_mask_position(const struct attn_mask_space *space, si
                               : attn_add_saturating(attn_int_list_at(&offsets, b), (int64_t)row);
 }
 
+/* How many keys stand before a position: the number of the first one there or behind it. */
+static inline size_t attn_mask_keys_before(const struct attn_mask_space *space, int64_t position) {
+    const struct attn_key_gap *gap = &space->gap;
+    size_t keys = position <= 0 ? 0 : (size_t)position;
+    if (keys > gap->key)
+        keys = attn_max_size(keys, gap->key + gap->count) - gap->count;
+    return attn_min_size(keys, space->Tk);
+}
+
+/* Position of a key. */
+static inline int64_t attn_mask_key_position(const struct attn_mask_space *space, size_t key) {
+    return attn_key_position(&space->gap, key);
+}
+
+/* Whether a tile's keys stand on both sides of the gap: no kernel's tiles do. */
+static inline bool attn_mask_tile_spans(const struct attn_mask_space *space,
+                                        const struct attn_mask_tile *tile) {
+    return space->gap.count > 0 && tile->key < space->gap.key &&
+           tile->key + tile->keys > space->gap.key;
+}
+
 /* i modulo n > 0, at least 0 before the first key too. */
 static inline uint64_t attn_floor_modulo(int64_t i, int64_t n) {
     const int64_t rest = i % n;

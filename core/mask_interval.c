@@ -11,13 +11,9 @@
 
 #include <string.h>
 
-/* The first key at or after position i, and the end of the keys up to and including i. */
-static size_t begin_at(int64_t i, size_t Tk) {
-    return i <= 0 ? 0 : attn_min_size((size_t)i, Tk);
-}
-
-static size_t end_after(int64_t i, size_t Tk) {
-    return i < 0 ? 0 : attn_min_size((size_t)i + 1, Tk);
+/* The end of the keys up to and including position i. */
+static size_t end_after(const struct attn_mask_space *space, int64_t i) {
+    return i == INT64_MAX ? space->Tk : attn_mask_keys_before(space, i + 1);
 }
 
 struct attn_bounds attn_mask_window_bounds(const struct attn_mask_space *space, size_t b,
@@ -25,10 +21,12 @@ struct attn_bounds attn_mask_window_bounds(const struct attn_mask_space *space, 
     const int64_t first = attn_mask_position(space, b, row);
     const int64_t last = attn_mask_position(space, b, row + rows - 1);
     const size_t Tk = space->Tk;
-    const size_t first_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(first, left), Tk);
-    const size_t last_begin = left < 0 ? 0 : begin_at(attn_sub_saturating(last, left), Tk);
-    const size_t first_end = right < 0 ? Tk : end_after(attn_add_saturating(first, right), Tk);
-    const size_t last_end = right < 0 ? Tk : end_after(attn_add_saturating(last, right), Tk);
+    const size_t first_begin =
+        left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(first, left));
+    const size_t last_begin =
+        left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(last, left));
+    const size_t first_end = right < 0 ? Tk : end_after(space, attn_add_saturating(first, right));
+    const size_t last_end = right < 0 ? Tk : end_after(space, attn_add_saturating(last, right));
     return (struct attn_bounds){.some = attn_interval_make(first_begin, last_end),
                                 .every = attn_interval_make(last_begin, first_end)};
 }
@@ -56,16 +54,16 @@ struct attn_bounds attn_mask_bounds_block_causal(const struct attn_mask_node *no
                                                  size_t row, size_t rows) {
     const int64_t first = end_of_block(attn_mask_position(space, b, row), node->block);
     const int64_t last = end_of_block(attn_mask_position(space, b, row + rows - 1), node->block);
-    return (struct attn_bounds){.some = attn_interval_make(0, end_after(last, space->Tk)),
-                                .every = attn_interval_make(0, end_after(first, space->Tk))};
+    return (struct attn_bounds){.some = attn_interval_make(0, end_after(space, last)),
+                                .every = attn_interval_make(0, end_after(space, first))};
 }
 
 struct attn_bounds attn_mask_bounds_prefix(const struct attn_mask_node *node,
                                            const struct attn_mask_space *space, size_t b,
                                            size_t row, size_t rows) {
-    (void)space, (void)row, (void)rows;
+    (void)row, (void)rows;
     const struct attn_interval keys =
-        attn_interval_make(0, (size_t)attn_int_list_at(&node->lengths, b));
+        attn_interval_make(0, attn_mask_keys_before(space, attn_int_list_at(&node->lengths, b)));
     return (struct attn_bounds){.some = keys, .every = keys};
 }
 

@@ -78,7 +78,8 @@ enum attn_status attn_mask_validate_lengths(struct attn_mask_node *node,
 enum attn_status attn_mask_validate_prefix(struct attn_mask_node *node,
                                            const struct attn_mask_space *space,
                                            struct attn_error *error) {
-    return validate_lengths(node, &node->lengths, "length", space->B, "Tk", space->Tk, error);
+    return validate_lengths(node, &node->lengths, "length", space->B, "Tk",
+                            space->Tk + space->gap.count, error);
 }
 
 enum attn_status attn_mask_validate_block_causal(struct attn_mask_node *node,

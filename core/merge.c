@@ -27,9 +27,10 @@ static enum attn_status check_dtypes(const struct attn_merge_request *request,
     } tensors[] = {{&request->outputs, "/outputs"}, {&request->lses, "/lses"}};
     for (size_t n = 0; n < sizeof tensors / sizeof *tensors; n++)
         if (attn_dtype_class(tensors[n].tensor->dtype) != ATTN_CLASS_FLOAT)
-            return attn_fail(error, ATTN_BAD_DTYPE, tensors[n].pointer,
-                             "%s must be float32, float64, float16 or bfloat16, got %s.",
-                             tensors[n].pointer + 1, attn_dtype_name(tensors[n].tensor->dtype));
+            return attn_fail(
+                error, ATTN_BAD_DTYPE, tensors[n].pointer,
+                "%s must be float32, float64, float16 or bfloat16, got %s; convert it.",
+                tensors[n].pointer + 1, attn_dtype_name(tensors[n].tensor->dtype));
     if (request->output_dtype_given && attn_dtype_class(request->output_dtype) != ATTN_CLASS_FLOAT)
         return attn_fail(error, ATTN_BAD_DTYPE, "/output_dtype",
                          "output_dtype must be float32, float64, float16 or bfloat16, got %s.",

@@ -56,13 +56,14 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
 
 /* Shrinks tiles until a worker's workspace is moderate; a function of the call and kernel alone. */
 static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) {
-    plan->grid = plan->kernel->grid(plan->kernel, call);
+    plan->grid = call->rows != NULL ? (struct attn_grid){call->rows->row_tile, call->rows->key_tile}
+                                    : plan->kernel->grid(plan->kernel, call);
     assert(plan->grid.row_tile > 0 && plan->grid.key_tile > 0);
     for (;;) {
         plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);
         size_t *larger =
             plan->grid.row_tile > plan->grid.key_tile ? &plan->grid.row_tile : &plan->grid.key_tile;
-        if (plan->workspace_bytes <= WORKSPACE_TARGET || *larger == 1)
+        if (plan->workspace_bytes <= WORKSPACE_TARGET || *larger == 1 || call->rows != NULL)
             return;
         *larger /= 2;
     }

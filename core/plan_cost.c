@@ -125,13 +125,15 @@ static double mapped_share(const struct attn_call *call) {
     const unsigned both = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
     const double maps = (call->returns & both) == both ? 2 : (call->returns & both) != 0;
     return attn_call_has_stats(call) + maps * ((double)call->map_head_count / (double)call->Hq) *
+                                           ((double)call->map_batches / (double)call->B) *
                                            ((double)call->map_rows / (double)call->Tq) *
                                            ((double)call->map_cols / (double)call->Tk);
 }
 
 /* Tables, and the rows that are turned: every query once, every key at most once per task. */
 static double rotation_work(const struct attn_call *call, const struct attn_plan *plan) {
-    const double items = (double)call->B, Tq = (double)call->Tq, Tk = (double)call->Tk;
+    const double items = (double)call->B, Tq = (double)call->Tq;
+    const double Tk = call->rope.q_only ? 0 : (double)call->Tk;
     const double made = (double)call->rope.q_offset_count * Tq + Tk;
     const double turned =
         items * ((double)call->Hq * Tq + (double)call->Hkv * Tk * (double)plan->row_tiles);
@@ -161,20 +163,31 @@ static double additive_work(const struct attn_call *call, const struct attn_plan
     return (TANH_WORK / 2 - 1) * (plan->flops - 2.0 * (double)call->Dv * plan->scores_planned);
 }
 
+/* Scores that are computed to be attended with: none where the rows are known. */
+static double attended_share(const struct attn_call *call) {
+    return call->rows == NULL ? 1 : 0;
+}
+
 void attn_plan_cost(const struct attn_call *call, struct attn_plan *plan) {
-    double mask_time = 0;
+    const double attended = attended_share(call);
+    double mask_time = 0, share = attended;
     plan->scores_total = (double)call->B * (double)call->Hq * (double)call->Tq * (double)call->Tk;
     plan->scores_planned = plan->scores_total;
+    if (plan->scores_total > 0)
+        share += mapped_share(call);
     if (call->mask.count != 0 && plan->scores_total > 0) {
         survey_mask(call, plan, &mask_time);
-        mask_time *= 1 + mapped_share(call);
+        mask_time *= share;
     }
-    plan->flops = 2.0 * ((double)call->D + (double)call->Dv) * plan->scores_planned;
+    plan->flops = attended * 2.0 * ((double)call->D + (double)call->Dv) * plan->scores_planned;
     if (call->returns & (ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES))
-        plan->flops += 2.0 * (double)call->D * (double)call->B * (double)call->map_head_count *
-                       (double)call->map_rows * (double)call->map_cols;
+        plan->flops += 2.0 * (double)call->D * (double)call->map_batches *
+                       (double)call->map_head_count * (double)call->map_rows *
+                       (double)call->map_cols;
     if (attn_call_has_stats(call))
         plan->flops += 2.0 * (double)call->D * plan->scores_planned;
+    if (call->rows != NULL)
+        plan->scores_planned *= share;
     plan->work = plan->flops +
                  SOFTMAX_WORK * plan->scores_planned * (attn_call_has_stats(call) ? 3 : 1) +
                  WORK_PER_NANOSECOND * (mask_time + fixed_time(call, plan)) +

@@ -22,11 +22,11 @@ static void shape_output(const struct attn_call *call, struct attn_result_tensor
 }
 
 /* [B,heads,T...] without the leading axes that q's rank lacks. */
-static void shape_leading(const struct attn_call *call, size_t heads,
+static void shape_leading(const struct attn_call *call, size_t batches, size_t heads,
                           struct attn_result_tensor *tensor) {
     tensor->dtype = call->precision == ATTN_PRECISION_FLOAT64 ? ATTN_FLOAT64 : ATTN_FLOAT32;
     if (call->q_rank == 4 || call->split_heads)
-        push(tensor, call->B);
+        push(tensor, batches);
     if (call->q_rank >= 3)
         push(tensor, heads);
 }
@@ -54,24 +54,24 @@ static void shape_result(const struct attn_call *call, struct attn_result *resul
     struct attn_result_tensor *tensors = result->tensors;
     shape_output(call, &tensors[ATTN_RESULT_OUTPUT]);
     for (size_t map = ATTN_RESULT_WEIGHTS; map <= ATTN_RESULT_SCORES; map++) {
-        shape_leading(call, attn_call_map_planes(call), &tensors[map]);
+        shape_leading(call, call->map_batches, attn_call_map_planes(call), &tensors[map]);
         push(&tensors[map], call->pool_rows);
         push(&tensors[map], call->pool_cols);
     }
     for (size_t top = ATTN_RESULT_TOP_K_WEIGHTS; top <= ATTN_RESULT_TOP_K_INDICES; top++) {
-        shape_leading(call, call->map_head_count, &tensors[top]);
+        shape_leading(call, call->map_batches, call->map_head_count, &tensors[top]);
         push(&tensors[top], call->map_rows);
         push(&tensors[top], call->top_k);
     }
     tensors[ATTN_RESULT_TOP_K_INDICES].dtype = ATTN_INT32;
     for (size_t keys = ATTN_RESULT_COL_SUMS; keys <= ATTN_RESULT_COL_MEANS; keys++) {
-        shape_leading(call, call->Hq, &tensors[keys]);
+        shape_leading(call, call->B, call->Hq, &tensors[keys]);
         push(&tensors[keys], call->Tk);
     }
     push(&tensors[ATTN_RESULT_STATS], ATTN_STATS);
-    shape_leading(call, call->Hq, &tensors[ATTN_RESULT_STATS]);
+    shape_leading(call, call->B, call->Hq, &tensors[ATTN_RESULT_STATS]);
     tensors[ATTN_RESULT_STATS].dtype = ATTN_FLOAT64;
-    shape_leading(call, call->Hq, &tensors[ATTN_RESULT_LSE]);
+    shape_leading(call, call->B, call->Hq, &tensors[ATTN_RESULT_LSE]);
     push(&tensors[ATTN_RESULT_LSE], call->Tq);
     for (size_t n = 0; n < ATTN_RESULT_COUNT; n++)
         tensors[n].wanted = is_wanted(call, (enum attn_result_name)n);

@@ -82,8 +82,17 @@ struct attn_rope_request {
     int64_t k_offset;
 };
 
+struct attn_kv_view;
+
 struct attn_request {
     struct attn_tensor q, k, v;
+    /*
+     * Or, instead of k and v, a cache's (core/kv_cache.h), borrowed; q has B = 1. Then positions
+     * and rope are the view's, its window joins the mask, and so does a causal mask unless kv_all
+     * is set: q_offset, align and rope are refused. q keeps its own dtype.
+     */
+    const struct attn_kv_view *kv;
+    bool kv_all;
     enum attn_layout layout;
     int64_t num_heads, num_kv_heads; /* 0: not given */
     struct attn_int_list q_offset;   /* one value or one per batch item */

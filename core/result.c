@@ -12,6 +12,7 @@ static const char *const RESULT_NAMES[ATTN_RESULT_COUNT] = {
     [ATTN_RESULT_TOP_K_INDICES] = "top_k_indices",
     [ATTN_RESULT_COL_SUMS] = "col_sums",
     [ATTN_RESULT_COL_MEANS] = "col_means",
+    [ATTN_RESULT_K_POSITIONS] = "k_positions",
     [ATTN_RESULT_STATS] = "stats",
 };
 

@@ -23,7 +23,8 @@ enum attn_result_name {
     ATTN_RESULT_TOP_K_INDICES,
     ATTN_RESULT_COL_SUMS,
     ATTN_RESULT_COL_MEANS,
-    ATTN_RESULT_STATS, /* [ATTN_STATS,B,Hq] for the codecs: no tensor on the wire */
+    ATTN_RESULT_K_POSITIONS, /* [Tk]: where a cache's keys stand, when some between have left it */
+    ATTN_RESULT_STATS,       /* [ATTN_STATS,B,Hq] for the codecs: no tensor on the wire */
     ATTN_RESULT_COUNT
 };
 
@@ -58,8 +59,11 @@ struct attn_result_tensor {
     void *data; /* supplied by the layer that lays out the answer; borrowed */
 };
 
+struct attn_rows;
+
 struct attn_result {
     struct attn_result_tensor tensors[ATTN_RESULT_COUNT];
+    struct attn_rows *rows; /* where each row's maximum and sum are left too; NULL: nowhere */
     /* What was met on the way; set by the tasks. */
     atomic_bool non_finite;           /* some output element is NaN or infinite */
     atomic_uint_least64_t empty_rows; /* query rows (per batch item and head) that see no key */

@@ -53,7 +53,7 @@ static bool cut(const struct attn_call *call, size_t real, char *memory, struct 
     if (!take(rows, dims, real, &cursor, total))
         return false;
     areas->k = cursor;
-    return take(call->Tk, dims, real, &cursor, total);
+    return take(call->rope.q_only ? 0 : call->Tk, dims, real, &cursor, total);
 }
 
 size_t attn_rotation_bytes(const struct attn_call *call, size_t real) {
@@ -133,8 +133,10 @@ struct attn_rotation attn_rotation_make(const struct attn_call *call, size_t rea
     for (size_t b = 0; b < rope->q_offset_count; b++)
         fill(&areas, &rotation, rope->q_offset[b], call->Tq,
              areas.q + b * call->Tq * rope->dims * real);
-    fill(&areas, &rotation, rope->k_offset, call->Tk, areas.k);
     rotation.q = areas.q;
+    if (rope->q_only)
+        return rotation;
+    fill(&areas, &rotation, rope->k_offset, call->Tk, areas.k);
     rotation.k = areas.k;
     return rotation;
 }

@@ -24,7 +24,7 @@ struct attn_rotation {
     bool wide;        /* reals are double */
     const void *q;    /* [batch items or 1][Tq] */
     size_t q_step;    /* rows from item to item */
-    const void *k;    /* [Tk] */
+    const void *k;    /* [Tk], or NULL: keys have been turned */
 };
 
 /* Bytes of the tables and of what making them needs; SIZE_MAX when they do not fit. */

@@ -60,7 +60,7 @@ static void enter(struct attn_scheduler *scheduler, struct attn_job *job) {
     job->state.previous = scheduler->last;
     *(scheduler->last ? &scheduler->last->state.next : &scheduler->first) = job;
     scheduler->last = job;
-    if (cost < atomic_load_explicit(&scheduler->waiting, memory_order_relaxed))
+    if (!job->last && cost < atomic_load_explicit(&scheduler->waiting, memory_order_relaxed))
         atomic_store_explicit(&scheduler->waiting, cost, memory_order_relaxed);
 }
 
@@ -86,8 +86,9 @@ static void skip_if_cancelled(struct attn_job *job) {
 static bool may_interrupt(const struct attn_scheduler *scheduler, const struct attn_job *job,
                           const struct attn_job *outer) {
     const double longest = fmax(SHORT_SECONDS, SHORT_PART * step_seconds(scheduler, outer));
-    return !job->steps_wait && step_seconds(scheduler, job) <= longest &&
-           remaining_cost(job) < remaining_cost(outer);
+    const bool goes_before =
+        outer->last ? !job->last : !job->last && remaining_cost(job) < remaining_cost(outer);
+    return goes_before && !job->steps_wait && step_seconds(scheduler, job) <= longest;
 }
 
 /* The job to take a step of, or to finish; NULL when there is nothing to do. With `outer`, only one
@@ -103,11 +104,14 @@ static struct attn_job *choose(struct attn_scheduler *scheduler, const struct at
             return job;
         if (job->state.next_step >= job->steps)
             continue;
-        cheapest = fmin(cheapest, remaining_cost(job));
+        if (!job->last)
+            cheapest = fmin(cheapest, remaining_cost(job));
         if (outer != NULL && !may_interrupt(scheduler, job, outer))
             continue;
         const double rank = remaining_cost(job) - AGING * (now - job->state.enqueued_at);
-        if (best == NULL || rank < best_rank) {
+        const bool earlier = best == NULL || (best->last && !job->last) ||
+                             (best->last == job->last && rank < best_rank);
+        if (earlier) {
             best = job;
             best_rank = rank;
         }
@@ -198,12 +202,17 @@ static void advance(struct attn_worker *worker, struct attn_job *job, struct att
         finish(worker->scheduler, job);
 }
 
+/* What is last gives all that it is asked for. */
+static bool may_give(const struct attn_worker *worker) {
+    return worker->credit > 0 || worker->job->last;
+}
+
 /* Runs what may interrupt the worker's own step while it has credit. Called and returns under the
  * lock. What was looked for in vain is not looked for again during the step. */
 static void interrupt(struct attn_worker *worker) {
     struct attn_scheduler *scheduler = worker->scheduler;
     struct attn_job *const outer = worker->job;
-    while (worker->credit > 0 && !atomic_load_explicit(&outer->cancelled, memory_order_relaxed)) {
+    while (may_give(worker) && !atomic_load_explicit(&outer->cancelled, memory_order_relaxed)) {
         struct attn_job *job = choose(scheduler, outer);
         if (job == NULL) {
             worker->checkpoint.cost =
@@ -219,7 +228,7 @@ static void interrupt(struct attn_worker *worker) {
 static void give_way(void *context) {
     struct attn_worker *worker = context;
     earn(worker);
-    if (worker->credit <= 0)
+    if (!may_give(worker))
         return;
     pthread_mutex_lock(&worker->scheduler->lock);
     interrupt(worker);
@@ -235,11 +244,12 @@ static void advance_own(struct attn_worker *worker, struct attn_job *job) {
     attn_worker_judge_wait(worker, begin);
     worker->job = job;
     worker->since = begin;
-    worker->checkpoint = (struct attn_checkpoint){.cancelled = &job->cancelled,
-                                                  .waiting = &worker->scheduler->waiting,
-                                                  .cost = nanoseconds(remaining_cost(job)),
-                                                  .give_way = give_way,
-                                                  .context = worker};
+    worker->checkpoint = (struct attn_checkpoint){
+        .cancelled = &job->cancelled,
+        .waiting = &worker->scheduler->waiting,
+        .cost = job->last ? INT_LEAST64_MAX : nanoseconds(remaining_cost(job)),
+        .give_way = give_way,
+        .context = worker};
     advance(worker, job, &worker->own, &worker->checkpoint);
     earn(worker);
     worker->busy_seconds += worker->since - begin;

@@ -7,7 +7,8 @@
  * A step passes checkpoints (core/checkpoint.h), at which its worker runs short steps of cheaper
  * jobs, in a second workspace, before it goes on: in the long run for as long as it works on steps
  * of its own. Steps that run at a checkpoint run to their end, and a worker never has two steps of
- * one job in hand.
+ * one job in hand. Jobs that are `last` have what time the others leave: none of theirs is taken
+ * while another job has a step to give, and any short step interrupts them.
  *
  * Ownership: the submitter owns the job's memory, which must stay until `finished` was called; the
  * scheduler never touches it afterwards.
@@ -43,6 +44,7 @@ struct attn_job {
                         depends on it */
     bool steps_wait; /* a step may wait for earlier ones: none runs at a checkpoint, for one that it
                         waits for may be what it interrupts */
+    bool last;       /* it goes behind all jobs that are not */
     atomic_bool cancelled; /* set by anyone: steps not yet begun are skipped, then `finished` */
 
     struct { /* scheduler's */

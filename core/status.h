@@ -6,6 +6,7 @@
 #ifndef ATTN_CORE_STATUS_H
 #define ATTN_CORE_STATUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum attn_status {
@@ -21,6 +22,8 @@ enum attn_fault {
     ATTN_FAULT_MALFORMED, /* the caller's bytes cannot be read */
     ATTN_FAULT_INVALID,   /* the caller's request is well-formed but wrong */
     ATTN_FAULT_TOO_LARGE, /* the caller asks for more than is allowed */
+    ATTN_FAULT_CONFLICT,  /* the caller's request does not fit what it refers to as that now is */
+    ATTN_FAULT_QUOTA,     /* the caller has used up its share of the moment */
     ATTN_FAULT_OVERLOAD,  /* ours: no room at the moment */
     ATTN_FAULT_CANCELLED, /* the caller went away */
     ATTN_FAULT_DEADLINE   /* time ran out */
@@ -31,6 +34,8 @@ struct attn_error {
     char pointer[128]; /* where: a JSON pointer or tensor name, "" when there is no one place */
     char detail[512];  /* what was expected, what came, how to mend it */
     double limit;      /* the one that was exceeded, in its own unit; 0: none was */
+    bool has_length;   /* for whoever believed in another: */
+    size_t length;     /* tokens that a session has */
 };
 
 const char *attn_status_name(enum attn_status status);

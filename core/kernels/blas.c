@@ -43,6 +43,10 @@ void attn_kernel_blas_start(void) {
     openblas_set_num_threads(1);
 }
 
+const char *attn_blas_core(void) {
+    return openblas_get_corename();
+}
+
 static bool available(void) {
     return true;
 }
@@ -119,8 +123,8 @@ static size_t workspace(const struct attn_kernel *kernel, const struct attn_call
 
 /* True when BLAS can read rows of this width in place: dense rows, a stride that is an int. */
 static bool fits_blas(const struct attn_operand *operand, size_t width) {
-    return operand->sd == 1 && operand->st >= (ptrdiff_t)attn_max_size(width, 1) &&
-           operand->st <= INT_MAX;
+    return operand->pages == NULL && operand->sd == 1 &&
+           operand->st >= (ptrdiff_t)attn_max_size(width, 1) && operand->st <= INT_MAX;
 }
 
 /* The class of `keys` keys of a slice from `key` on. */

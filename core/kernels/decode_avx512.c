@@ -3,5 +3,5 @@
 #define DECODE_NAME avx512
 #define DECODE_BYTES 64
 #define DECODE_SUMS 16
-#define DECODE_STRIPS STRIP(8, 2) STRIP(4, 4) STRIP(2, 8) STRIP(1, 8)
+#define DECODE_STRIPS STRIP(8, 2, 2) STRIP(4, 4, 2) STRIP(2, 8, 1) STRIP(1, 8, 1)
 #include "core/kernels/decode_set.h"

@@ -6,15 +6,15 @@
  *   DECODE_NAME    the set's name, an identifier
  *   DECODE_BYTES   the width of its vector registers
  *   DECODE_SUMS    scores that are summed at once: a multiple of a vector's lanes and of SCORED
- *   DECODE_STRIPS  STRIP(rows, parts) for each height of strips, the tallest first: `parts` vectors
- *                  of output are summed at once, 1, 2, 4 or 8, so that rows x parts sums and
- *                  `parts` values fit into the registers
+ *   DECODE_STRIPS  STRIP(rows, parts, panels) for each height of strips, the tallest first: `parts`
+ *                  vectors of output are summed at once, 1, 2, 4 or 8, so that rows x parts sums
+ *                  and `parts` values fit into the registers; and so many panels of keys
  * A half is widened as it is loaded.
  */
 #include "core/kernels/fused_set_contract.h"
 
 #include <string.h>
-#if defined(__F16C__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -29,106 +29,43 @@ enum {
     LANES = DECODE_BYTES / sizeof(float),
     SUMS = DECODE_SUMS,
     MOST = 8,
-    SCORED = 4 /* score rows whose products with some keys are summed at once, at most */
+    LINE = 64, /* bytes that memory is read in */
+    PANEL = ATTN_FUSED_PANEL,
+    VECTORS = PANEL / LANES, /* of a panel's row */
+    NEAR = 2 * ATTN_DIRECT_AHEAD,
+    CHAINS = 8, /* of sums over dimensions at most, for the latency of a multiply-add */
+    SCORED = 4  /* score rows whose products with some keys are summed at once, at most */
 };
 
-typedef float vector __attribute__((vector_size(DECODE_BYTES)));
-typedef uint32_t bits_vector __attribute__((vector_size(DECODE_BYTES)));
-typedef int32_t mask_vector __attribute__((vector_size(DECODE_BYTES)));
-typedef uint16_t half_vector __attribute__((vector_size(DECODE_BYTES / 2)));
+#include "core/kernels/decode_vectors.h"
 
-#if defined(__F16C__)
-DECODE_INLINE vector widen_half(half_vector half) {
-#if DECODE_BYTES == 64
-    return (vector)_mm512_cvtph_ps((__m256i)half);
-#else
-    return (vector)_mm256_cvtph_ps((__m128i)half);
-#endif
-}
-#else
-/* Moves a half's exponent and fraction to a float's place; 2^112 makes up for the other bias, and
- * an exponent of all ones becomes one again. */
-DECODE_INLINE vector widen_half(half_vector half) {
-    const bits_vector bits = __builtin_convertvector(half, bits_vector);
-    const bits_vector magnitude = (bits & 0x7fff) << 13;
-    const vector scaled = (vector)magnitude * 0x1p112f;
-    const bits_vector special = (bits_vector)((bits & 0x7c00) == 0x7c00) & 0x7f800000;
-    return (vector)((bits_vector)scaled | special | (bits & 0x8000) << 16);
-}
-#endif
-
-DECODE_INLINE vector load_part(const void *row, size_t at, size_t n, const enum attn_dtype dtype) {
-    if (dtype == ATTN_FLOAT32) {
-        vector loaded = {0};
-        memcpy(&loaded, (const float *)row + at, n * sizeof(float));
-        return loaded;
-    }
-    half_vector loaded = {0};
-    memcpy(&loaded, (const uint16_t *)row + at, n * sizeof(uint16_t));
-    if (dtype == ATTN_FLOAT16)
-        return widen_half(loaded);
-    return (vector)(__builtin_convertvector(loaded, bits_vector) << 16);
+DECODE_INLINE size_t size_of(const enum attn_dtype dtype) {
+    return dtype == ATTN_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* The same four of each quarter's lanes of two vectors. */
-#if DECODE_BYTES == 64
-#define QUARTERS(v, w, a, b, c, d)                                                             \
-    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, \
-                            d + 8, a + 12, b + 12, c + 12, d + 12)
-#elif DECODE_BYTES == 32
-#define QUARTERS(v, w, a, b, c, d) \
-    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4)
-#else
-#define QUARTERS(v, w, a, b, c, d) __builtin_shufflevector(v, w, a, b, c, d)
-#endif
-
-/* Lane n of a quarter is the sum of that quarter's lanes of vector n. */
-DECODE_INLINE vector sum_quarters(const vector v[4]) {
-    const vector a = QUARTERS(v[0], v[1], 0, LANES, 1, LANES + 1) +
-                     QUARTERS(v[0], v[1], 2, LANES + 2, 3, LANES + 3);
-    const vector b = QUARTERS(v[2], v[3], 0, LANES, 1, LANES + 1) +
-                     QUARTERS(v[2], v[3], 2, LANES + 2, 3, LANES + 3);
-    return QUARTERS(a, b, 0, 1, LANES, LANES + 1) + QUARTERS(a, b, 2, 3, LANES + 2, LANES + 3);
+/* Rows are read once and may lie in memory, whose latency the CPU's own prefetching hides less than
+ * half of: how far from a row the one is whose lines are asked for beside it. */
+DECODE_INLINE ptrdiff_t far_ahead(const struct attn_direct_rows *rows, size_t bytes) {
+    return bytes == 0 ? 0 : (ptrdiff_t)((ATTN_DIRECT_AHEAD + bytes - 1) / bytes) * rows->stride;
 }
 
-/* Each even quarter and the odd one behind it are added: those of v, then those of w. */
-DECODE_INLINE vector join_quarters(vector v, vector w) {
-#if DECODE_BYTES == 64
-    return __builtin_shufflevector(v, w, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-           __builtin_shufflevector(v, w, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30,
-                                   31);
-#elif DECODE_BYTES == 32
-    return __builtin_shufflevector(v, w, 0, 1, 2, 3, 8, 9, 10, 11) +
-           __builtin_shufflevector(v, w, 4, 5, 6, 7, 12, 13, 14, 15);
-#else
-    return v + w;
-#endif
+/* Asks for the line that begins with a row's vector from element `at` on, if one does. */
+DECODE_INLINE void ask_for(const char *row, size_t at, const enum attn_dtype dtype) {
+    if (at * size_of(dtype) % LINE == 0)
+        __builtin_prefetch(row + at * size_of(dtype));
 }
 
-/* Lane n is the sum of vector n's lanes. */
-DECODE_INLINE vector sum_lanes(const vector v[LANES]) {
-    vector part[LANES / 4];
-#pragma GCC unroll 4
-    for (int n = 0; n < LANES / 4; n++)
-        part[n] = sum_quarters(v + 4 * n);
-#if DECODE_BYTES == 64
-    return join_quarters(join_quarters(part[0], part[1]), join_quarters(part[2], part[3]));
-#elif DECODE_BYTES == 32
-    return join_quarters(part[0], part[1]);
-#else
-    return part[0];
-#endif
-}
-
-/* Adds the products of `n` elements from `at` on. */
+/* Adds the products of `n` elements from `at` on; rows `ahead` are asked for. */
 DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q, size_t D,
-                                const char *const k[SUMS], size_t at, size_t n,
+                                const char *const k[SUMS], size_t at, size_t n, ptrdiff_t ahead,
                                 const enum attn_dtype dtype) {
     const int keys = SUMS / rows;
     vector key[SUMS];
 #pragma GCC unroll 16
-    for (int j = 0; j < keys; j++)
+    for (int j = 0; j < keys; j++) {
         key[j] = load_part(k[j], at, n, dtype);
+        ask_for(k[j] + ahead, at, dtype);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         const vector query = load_part(q + (size_t)r * D, at, n, ATTN_FLOAT32);
@@ -140,7 +77,7 @@ DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q
 
 /* s[r][j] = q[r] . k[j] for as many keys as are summed at once. */
 DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const char *const k[SUMS],
-                              float *s, const enum attn_dtype dtype) {
+                              ptrdiff_t ahead, float *s, const enum attn_dtype dtype) {
     const int keys = SUMS / rows;
     vector sum[SUMS];
     float scores[SUMS];
@@ -149,9 +86,9 @@ DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const ch
         sum[n] = (vector){0};
     size_t at = 0;
     for (; at + LANES <= D; at += LANES)
-        add_products(sum, rows, q, D, k, at, LANES, dtype);
+        add_products(sum, rows, q, D, k, at, LANES, ahead, dtype);
     if (at < D)
-        add_products(sum, rows, q, D, k, at, D - at, dtype);
+        add_products(sum, rows, q, D, k, at, D - at, ahead, dtype);
 #pragma GCC unroll 4
     for (int n = 0; n < SUMS; n += LANES) {
         const vector sums = sum_lanes(sum + n);
@@ -167,17 +104,95 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
                          size_t keys, float *s, const enum attn_dtype dtype) {
     const int together = rows > SCORED ? SCORED : rows;
     const size_t some = SUMS / (size_t)together;
+    const ptrdiff_t ahead = far_ahead(k, D * size_of(dtype));
     const char *at = k->data;
     for (size_t j = 0; j < keys; j += some) {
         const char *row[SUMS];
         for (size_t n = 0; n < some; n++) {
             row[n] = at;
-            __builtin_prefetch(at + ATTN_DIRECT_AHEAD * k->stride);
             if (j + n + 1 < keys)
                 at += k->stride;
         }
         for (int r = 0; r < rows; r += together)
-            score_some(together, q + (size_t)r * D, D, row, s + (size_t)r * STRIDE + j, dtype);
+            score_some(together, q + (size_t)r * D, D, row, ahead, s + (size_t)r * STRIDE + j,
+                       dtype);
+    }
+}
+
+/* sum[..] += q[r][d] * panel[d][..] for `chain` of the dimensions; lines as far as `far` are asked
+ * for. The sums of a row, a panel and a chain lie side by side. */
+DECODE_INLINE void add_panels(vector sum[], const int rows, const int panels, const int chains,
+                              const int chain, const float *q, size_t D, size_t d,
+                              const char *const panel[], const char *const far[],
+                              const enum attn_dtype dtype) {
+    vector key[4 * VECTORS];
+#pragma GCC unroll 4
+    for (int p = 0; p < panels; p++) {
+        ask_for(far[p], d * PANEL, dtype);
+#pragma GCC unroll 4
+        for (int n = 0; n < VECTORS; n++)
+            key[p * VECTORS + n] = load_part(panel[p], d * PANEL + (size_t)n * LANES, LANES, dtype);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int n = 0; n < panels * VECTORS; n++)
+            sum[(r * chains + chain) * panels * VECTORS + n] += q[(size_t)r * D + d] * key[n];
+}
+
+/* s[r][..] = q[r] . k of the keys of a few panels. */
+DECODE_INLINE void score_some_panels(const int rows, const int panels, const float *q, size_t D,
+                                     const char *const panel[], const char *const far[], float *s,
+                                     const enum attn_dtype dtype) {
+    const int width = panels * VECTORS;
+    const int most = rows * width < SUMS ? SUMS / (rows * width) : 1;
+    const int chains = most > CHAINS ? CHAINS : most;
+    vector sum[2 * SUMS];
+    size_t d = 0;
+#pragma GCC unroll 32
+    for (int n = 0; n < rows * chains * width; n++)
+        sum[n] = (vector){0};
+    for (; d + (size_t)chains <= D; d += (size_t)chains)
+#pragma GCC unroll 16
+        for (int chain = 0; chain < chains; chain++)
+            add_panels(sum, rows, panels, chains, chain, q, D, d + (size_t)chain, panel, far,
+                       dtype);
+    for (; d < D; d++)
+        add_panels(sum, rows, panels, chains, 0, q, D, d, panel, far, dtype);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+        vector *own = sum + r * chains * width;
+#pragma GCC unroll 4
+        for (int half = chains / 2; half > 0; half /= 2)
+#pragma GCC unroll 16
+            for (int n = 0; n < half * width; n++)
+                own[n] += own[half * width + n];
+        memcpy(s + (size_t)r * STRIDE, own, (size_t)width * sizeof *own);
+    }
+}
+
+/* Panels are asked for as far ahead as rows are, or as those that are read beside each other reach.
+ */
+DECODE_INLINE void score_panels(const int rows, const int together, const float *q, size_t D,
+                                const struct attn_direct_rows *k, size_t panels, float *s,
+                                const enum attn_dtype dtype) {
+    const size_t bytes = D * PANEL * size_of(dtype);
+    const size_t ahead =
+        attn_max_size((size_t)together, bytes == 0 ? 0 : (ATTN_DIRECT_AHEAD + bytes - 1) / bytes);
+    const char *panel[4], *far[4];
+    for (size_t at = 0; at < panels;) {
+        const size_t some = panels - at >= (size_t)together ? (size_t)together : 1;
+        for (size_t p = 0; p < some; p++) {
+            const size_t then = at + p + ahead;
+            panel[p] = k->data + (at + p) * bytes;
+            far[p] = then < panels || k->next == NULL ? k->data + then * bytes
+                                                      : k->next + (then - panels) * bytes;
+        }
+        if (some == (size_t)together)
+            score_some_panels(rows, together, q, D, panel, far, s + at * PANEL, dtype);
+        else
+            score_some_panels(rows, 1, q, D, panel, far, s + at * PANEL, dtype);
+        at += some;
     }
 }
 
@@ -186,12 +201,22 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
 DECODE_INLINE void add_values(vector sum[MOST][MOST], const int rows, const int parts,
                               const float *p, const struct attn_direct_rows *v, size_t keys,
                               size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
+    ptrdiff_t ahead = far_ahead(v, (size_t)parts * LANES * size_of(dtype));
+    const ptrdiff_t all = (ptrdiff_t)keys * v->stride;
+    const char *const end = v->next == NULL ? NULL : v->data + all;
+    if (end != NULL) /* no further than the rows that will be read next, nor than stay in cache */
+        ahead = ahead < NEAR ? ahead : NEAR;
+    if (end != NULL && ahead > all)
+        ahead = all;
     for (size_t j = 0; j < keys; j++) {
-        const char *row = v->data + (ptrdiff_t)j * v->stride;
+        const char *row = v->data + (ptrdiff_t)j * v->stride, *far = row + ahead;
+        if (end != NULL && far >= end)
+            far = v->next + (far - end);
         vector value[MOST];
 #pragma GCC unroll 8
         for (int part = 0; part < parts; part++) {
             value[part] = load_part(row, at + (size_t)part * LANES, n, dtype);
+            ask_for(far, at + (size_t)part * LANES, dtype);
             if (clean)
                 value[part] =
                     (vector)((mask_vector)value[part] & (mask_vector)(value[part] * 0.0f == 0.0f));
@@ -215,17 +240,26 @@ DECODE_INLINE void sum_values(vector sum[MOST][MOST], const int rows, const int 
     add_values(sum, rows, parts, p, v, keys, at, n, dtype, clean);
 }
 
+DECODE_INLINE bool has_nan(vector v) {
+#if DECODE_BYTES == 64
+    return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) != 0;
+#elif DECODE_BYTES == 32
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q)) != 0;
+#else
+    const mask_vector nan = v != v;
+    uint64_t words[sizeof nan / sizeof(uint64_t)];
+    memcpy(words, &nan, sizeof nan);
+    return (words[0] | words[1]) != 0;
+#endif
+}
+
 /* A value that is not finite leaves no sum finite, whatever its weight: the first row's tell. */
 DECODE_INLINE bool are_finite(const vector sum[MOST], const int parts) {
     vector nothing = {0};
-    float lanes[LANES], total = 0;
 #pragma GCC unroll 8
     for (int part = 0; part < parts; part++)
         nothing += sum[part] * 0.0f;
-    memcpy(lanes, &nothing, sizeof nothing);
-    for (size_t lane = 0; lane < LANES; lane++)
-        total += lanes[lane];
-    return total == 0; /* else NaN */
+    return !has_nan(nothing);
 }
 
 /* Columns [at, at + parts vectors), or the last n of them. Returns whether V was cleaned. */
@@ -272,36 +306,63 @@ DECODE_INLINE bool gather(const int rows, const int parts, const float *p, const
     return cleaned;
 }
 
+DECODE_INLINE void widen(const void *row, size_t n, float *to, const enum attn_dtype dtype) {
+    size_t at = 0;
+    for (; at + LANES <= n; at += LANES) {
+        const vector part = load_part(row, at, LANES, dtype);
+        memcpy(to + at, &part, sizeof part);
+    }
+    if (at < n) {
+        const vector part = load_part(row, at, n - at, dtype);
+        memcpy(to + at, &part, (n - at) * sizeof *to);
+    }
+}
+
+static void row_float(const void *row, size_t n, float *to) {
+    widen(row, n, to, ATTN_FLOAT32);
+}
+static void row_half(const void *row, size_t n, float *to) {
+    widen(row, n, to, ATTN_FLOAT16);
+}
+static void row_bfloat(const void *row, size_t n, float *to) {
+    widen(row, n, to, ATTN_BFLOAT16);
+}
+
 /* One function per height and dtype; a type that cannot be read in place has been widened. */
-#define TYPED(rows, parts, suffix, dtype)                                                        \
+#define TYPED(rows, parts, panels, suffix, dtype)                                                \
     static void score_##rows##suffix(const float *q, size_t D, const struct attn_direct_rows *k, \
                                      size_t keys, float *s) {                                    \
         score(rows, q, D, k, keys, s, dtype);                                                    \
+    }                                                                                            \
+    static void score_panels_##rows##suffix(                                                     \
+        const float *q, size_t D, const struct attn_direct_rows *k, size_t count, float *s) {    \
+        score_panels(rows, panels, q, D, k, count, s, dtype);                                    \
     }                                                                                            \
     static bool gather_##rows##suffix(const float *p, const float *shrink,                       \
                                       const struct attn_direct_rows *v, size_t keys, float *o,   \
                                       size_t Dv, size_t width) {                                 \
         return gather(rows, parts, p, shrink, v, keys, o, Dv, width, dtype);                     \
     }
-#define STRIP(rows, parts)                   \
-    TYPED(rows, parts, _float, ATTN_FLOAT32) \
-    TYPED(rows, parts, _half, ATTN_FLOAT16)  \
-    TYPED(rows, parts, _bfloat, ATTN_BFLOAT16)
+#define STRIP(rows, parts, panels)                   \
+    TYPED(rows, parts, panels, _float, ATTN_FLOAT32) \
+    TYPED(rows, parts, panels, _half, ATTN_FLOAT16)  \
+    TYPED(rows, parts, panels, _bfloat, ATTN_BFLOAT16)
 DECODE_STRIPS
 #undef STRIP
 
-#define FUNCTIONS(rows)                                                    \
-    {                                                                      \
-        [ATTN_FLOAT32] = {score_##rows##_float, gather_##rows##_float},    \
-        [ATTN_FLOAT16] = {score_##rows##_half, gather_##rows##_half},      \
-        [ATTN_BFLOAT16] = {score_##rows##_bfloat, gather_##rows##_bfloat}, \
+#define OF_TYPE(rows, suffix) \
+    { row##suffix, score_##rows##suffix, score_panels_##rows##suffix, gather_##rows##suffix }
+#define FUNCTIONS(rows)                                                                \
+    {                                                                                  \
+        [ATTN_FLOAT32] = OF_TYPE(rows, _float), [ATTN_FLOAT16] = OF_TYPE(rows, _half), \
+        [ATTN_BFLOAT16] = OF_TYPE(rows, _bfloat),                                      \
     }
-#define STRIP(height, parts)                                                         \
+#define STRIP(height, parts, panels)                                                 \
     static const struct attn_direct_functions functions_##height[ATTN_DTYPE_COUNT] = \
         FUNCTIONS(height);
 DECODE_STRIPS
 #undef STRIP
 
-#define STRIP(height, parts) {.rows = (height), .direct = functions_##height},
+#define STRIP(height, parts, panels) {.rows = (height), .direct = functions_##height},
 const struct attn_fused_set DECODE_PASTE(attn_decode_set_,
                                          DECODE_NAME)[] = {DECODE_STRIPS{.rows = 0}};

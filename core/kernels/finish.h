@@ -74,8 +74,8 @@ static void F(add_alibi)(const struct F(finish) * finish, size_t h, size_t t,
                          const struct attn_piece *piece, REAL *s) {
     const struct attn_call *call = finish->task->call;
     const double slope = call->alibi[h];
-    const double distance =
-        (double)t + (double)attn_call_q_offset(call, finish->task->b) - (double)piece->key;
+    const double distance = (double)t + (double)attn_call_q_offset(call, finish->task->b) -
+                            (double)attn_key_position(&call->space.gap, piece->key);
     for (size_t j = 0; j < piece->keys; j++)
         s[j] -= (REAL)(slope * fabs(distance - (double)j));
     if (WIDENS && !finish->ops->ROWOPS.all_finite(s, piece->keys))
@@ -105,11 +105,14 @@ static size_t F(place_in)(size_t key, size_t first, size_t keys) {
 }
 
 static void F(hide_by_spans)(const struct F(finish) * finish, const struct attn_piece *piece) {
+    size_t t = piece->row % finish->task->rows;
     for (size_t r = 0; r < piece->rows; r++) {
-        const struct attn_span span = finish->spans[(piece->row + r) % finish->task->rows];
-        finish->ops->ROWOPS.keep(finish->s + r * finish->stride, piece->keys,
-                                 F(place_in)(span.begin, piece->key, piece->keys),
-                                 F(place_in)(span.end, piece->key, piece->keys));
+        const struct attn_span span = finish->spans[t];
+        const size_t begin = F(place_in)(span.begin, piece->key, piece->keys);
+        const size_t end = F(place_in)(span.end, piece->key, piece->keys);
+        if (begin > 0 || end < piece->keys)
+            finish->ops->ROWOPS.keep(finish->s + r * finish->stride, piece->keys, begin, end);
+        t = t + 1 < finish->task->rows ? t + 1 : 0;
     }
 }
 

@@ -20,6 +20,17 @@
 
 enum { PANEL = ATTN_FUSED_PANEL, STRIDE = ATTN_FUSED_STRIDE };
 
+/* The keys of a piece that some of its rows may see, as places in the piece. */
+static struct attn_span seen_keys(const struct attn_strips *strips,
+                                  const struct attn_piece *piece) {
+    if (strips->seen == NULL)
+        return (struct attn_span){0, piece->keys};
+    const struct attn_span some = strips->seen[piece->row / strips->set->rows].some;
+    const size_t begin = attn_max_size(some.begin, piece->key) - piece->key;
+    const size_t end = attn_min_size(some.end - piece->key, piece->keys);
+    return (struct attn_span){begin, end};
+}
+
 static bool add_piece(const struct attn_strips *strips, const struct attn_piece *piece,
                       const struct attn_fused_block *block, size_t first) {
     float shrink[ATTN_FUSED_ROWS_MOST] = {0};
@@ -29,11 +40,14 @@ static bool add_piece(const struct attn_strips *strips, const struct attn_piece 
     if (strips->width == 0)
         return false;
     if (block->v_direct == NULL) {
+        const struct attn_span seen = seen_keys(strips, piece);
         attn_strips_set_at(strips, piece->row)
-            ->gather(strips->s, shrink, block->v + first * PANEL, block->v_step,
-                     attn_strips_round_up(piece->keys, PANEL), o, strips->width / PANEL);
+            ->gather(strips->s + seen.begin, shrink, block->v + (first + seen.begin) * PANEL,
+                     block->v_step, seen.end - seen.begin, o, strips->width / PANEL);
         return block->cleaned;
     }
+    if (block->v_paged)
+        return attn_strips_gather_pages(strips, piece, block->v_direct, shrink, o);
     const struct attn_direct_rows rows = attn_direct_from(&block->v_rows, first);
     return block->v_direct->gather(strips->s, shrink, &rows, piece->keys, o, strips->task->call->Dv,
                                    strips->width);
@@ -134,6 +148,8 @@ static void clear(const struct attn_strips *strips) {
 static bool fit_overflows(const struct attn_strips *strips) {
     const size_t Dv = strips->task->call->Dv;
     bool any = false;
+    if (strips->ops->f.all_finite(strips->o, strips->M * strips->width))
+        return false;
     for (size_t row = 0; row < strips->M; row++)
         if (!isnan(strips->l[row]) &&
             !strips->ops->f.all_finite(strips->o + row * strips->width, Dv)) {

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/convert.h"
 #include "core/kernels/operand.h"
+#include "core/kernels/rowops.h"
 
-enum { PANEL = ATTN_FUSED_PANEL, QUAD = 4, AHEAD = 16 };
+enum { PANEL = ATTN_FUSED_PANEL, ACROSS = ATTN_FUSED_ACROSS_MOST, AHEAD = 16 };
 
 enum block_stage { BLOCK_RAW, BLOCK_CLAIMED, BLOCK_READY };
 
@@ -56,13 +58,15 @@ size_t attn_fused_packed_bytes(const struct attn_call *call, const struct attn_g
     return SIZE_MAX;
 }
 
+/* Keys of a cache lie in panels. */
 static bool is_in_place(const struct attn_fused_set *set, const struct attn_operand *operand) {
-    return set->direct[operand->dtype].score != NULL && operand->sd == 1;
+    return set->direct[operand->dtype].score != NULL &&
+           (operand->sd == 1 || operand->pages != NULL);
 }
 
 /* Keys that their positions turn have to be copied. */
 static bool keys_are_in_place(const struct attn_fused_set *set, const struct attn_call *call) {
-    return is_in_place(set, &call->k) && call->rope.dims == 0;
+    return is_in_place(set, &call->k) && (call->rope.dims == 0 || call->rope.q_only);
 }
 
 size_t attn_fused_own_bytes(const struct attn_fused_set *set, const struct attn_call *call,
@@ -78,11 +82,11 @@ size_t attn_fused_own_bytes(const struct attn_fused_set *set, const struct attn_
     return SIZE_MAX;
 }
 
-/* Four rows to be transposed, and one of zeros. */
+/* Rows to be transposed, and one of zeros. */
 size_t attn_fused_scratch_bytes(const struct attn_call *call) {
     size_t bytes;
     const size_t width = attn_max_size(call->D, in_panels(call->Dv) * PANEL);
-    if (attn_mul_size(width, (QUAD + 1) * sizeof(float), &bytes) &&
+    if (attn_mul_size(width, (ACROSS + 1) * sizeof(float), &bytes) &&
         attn_round_up_size(bytes, 64, &bytes))
         return bytes;
     return SIZE_MAX;
@@ -111,17 +115,27 @@ static void ask_for(const struct attn_task *task, const struct attn_operand *ope
     }
 }
 
+/* Keys of a cache lie in panels already, a block's in one page: they are widened as one run. */
+static float pack_panels(const struct attn_task *task, size_t key, size_t keys, float *k) {
+    const struct attn_operand *from = &task->call->k;
+    const size_t n = PANEL * in_panels(keys) * task->call->D;
+    attn_load_float(from->dtype, attn_operand_paged_row(from, task->hkv, key), 1, n, k);
+    return attn_rowops_best()->f.magnitude(k, n);
+}
+
 /* Returns the largest magnitude. */
 static float pack_keys(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
                        size_t keys, float *k, float *scratch) {
     const size_t D = task->call->D;
+    if (task->call->k.pages != NULL)
+        return pack_panels(task, key, keys, k);
     float largest = 0;
-    float *const zeros = scratch + QUAD * D;
+    float *const zeros = scratch + ACROSS * D;
     memset(zeros, 0, D * sizeof *zeros);
-    for (size_t j = 0; j < PANEL * in_panels(keys); j += QUAD) {
-        const float *rows[QUAD];
-        ask_for(task, &task->call->k, key + j + AHEAD, QUAD, D);
-        for (size_t r = 0; r < QUAD; r++)
+    for (size_t j = 0; j < PANEL * in_panels(keys); j += set->across) {
+        const float *rows[ACROSS];
+        ask_for(task, &task->call->k, key + j + AHEAD, set->across, D);
+        for (size_t r = 0; r < set->across; r++)
             rows[r] = j + r < keys ? attn_key_row_float(task, key + j + r, scratch + r * D) : zeros;
         largest = fmaxf(largest,
                         set->transpose(rows, D, 1, k + j / PANEL * D * PANEL + j % PANEL, PANEL));
@@ -140,7 +154,6 @@ static const float *clean(const float *row, size_t width, float *scratch) {
 static bool pack_values(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
                         size_t keys, size_t v_step, float *v, float *scratch) {
     const size_t Dv = task->call->Dv;
-    const size_t padded = PANEL * in_panels(keys);
     bool cleaned = false;
     for (size_t j = 0; j < keys; j++) {
         const float *row = attn_value_row_float(task, key + j, scratch);
@@ -150,8 +163,6 @@ static bool pack_values(const struct attn_task *task, const struct attn_fused_se
             cleaned = true;
         }
     }
-    for (size_t panel = 0; panel < in_panels(Dv); panel++)
-        memset(v + panel * v_step + keys * PANEL, 0, (padded - keys) * PANEL * sizeof *v);
     return cleaned;
 }
 
@@ -234,22 +245,22 @@ static struct attn_fused_block find_block(const struct attn_task *task,
         .v_direct = &set->direct[ATTN_FLOAT32],
         .k_rows = {.data = (const char *)own, .stride = (ptrdiff_t)(call->D * sizeof *own)},
         .v_rows = {.data = (const char *)values, .stride = (ptrdiff_t)(call->Dv * sizeof *own)}};
-    if (keys_are_in_place(set, call)) {
+    const bool keys_lie = keys_are_in_place(set, call), values_lie = is_in_place(set, v);
+    if (keys_lie) {
         block.k_direct = &set->direct[k->dtype];
         block.k_rows = rows_in_place(task, k, key);
+        block.k_paged = k->pages != NULL;
     }
-    if (is_in_place(set, v)) {
+    if (values_lie) {
         block.v_direct = &set->direct[v->dtype];
         block.v_rows = rows_in_place(task, v, key);
+        block.v_paged = v->pages != NULL;
     }
-    for (size_t j = 0; j < keys; j++) {
-        if (block.k_rows.data == (const char *)own)
-            copy_row(attn_key_row_float(task, key + j, own + j * call->D), call->D,
-                     own + j * call->D);
-        if (block.v_rows.data == (const char *)values)
-            copy_row(attn_value_row_float(task, key + j, values + j * call->Dv), call->Dv,
-                     values + j * call->Dv);
-    }
+    for (size_t j = 0; j < keys && !keys_lie; j++)
+        copy_row(attn_key_row_float(task, key + j, own + j * call->D), call->D, own + j * call->D);
+    for (size_t j = 0; j < keys && !values_lie; j++)
+        copy_row(attn_value_row_float(task, key + j, values + j * call->Dv), call->Dv,
+                 values + j * call->Dv);
     return block;
 }
 
@@ -259,11 +270,12 @@ struct attn_fused_block attn_fused_take_block(const struct attn_task *task,
     if (set->direct != NULL)
         return find_block(task, set, index, own);
     const struct head head = head_of(task);
-    struct block_state alone, *state = &head.states[index];
     if (task->packed == NULL) {
+        struct block_state alone;
         fill_block(task, set, &head, index, own, &alone, scratch);
         return block_of(&head, own, &alone);
     }
+    struct block_state *const state = &head.states[index];
     size_t next = index;
     while (atomic_load_explicit(&state->stage, memory_order_acquire) != BLOCK_READY) {
         while (next < end && !pack_block(task, set, &head, next, scratch))

@@ -3,8 +3,9 @@
  * A key/value head as the fused kernel reads it: widened to float, K in panels of sixteen keys
  * [D][16] and V in panels of sixteen columns [keys][16], block by block. Where a head has several
  * tasks, a block is packed once, by the first that comes to it, and shared; the only task of a head
- * packs each block in the same memory, which stays in cache. Keys past the last are zeros, and so
- * are elements of V that are not finite, which the block says it has.
+ * packs each block in the same memory, which stays in cache. Keys past the last are zeros, values
+ * past the last are not read; elements of V that are not finite are zeros, which the block says it
+ * has.
  */
 #ifndef ATTN_CORE_KERNELS_FUSED_PACK_H
 #define ATTN_CORE_KERNELS_FUSED_PACK_H
@@ -19,8 +20,9 @@ struct attn_fused_block {
     /* Or, for products with rows in place: */
     const struct attn_direct_functions *k_direct, *v_direct; /* NULL: packed */
     struct attn_direct_rows k_rows, v_rows;
-    float largest; /* magnitude in K, NaN passed over */
-    bool cleaned;  /* some element of V was not finite and is 0 here */
+    bool k_paged, v_paged; /* those in the pages of a cache, which rows say nothing of */
+    float largest;         /* magnitude in K, NaN passed over */
+    bool cleaned;          /* some element of V was not finite and is 0 here */
 };
 
 /*

@@ -12,6 +12,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "core/checked.h"
 
@@ -31,8 +34,6 @@ enum {
 
 typedef float vector __attribute__((vector_size(FUSED_BYTES)));
 typedef int32_t vector_bits __attribute__((vector_size(FUSED_BYTES)));
-typedef float quad __attribute__((vector_size(16)));
-typedef int32_t quad_bits __attribute__((vector_size(16)));
 
 FUSED_INLINE vector load(const float *from) {
     vector loaded;
@@ -140,50 +141,111 @@ FUSED_INLINE int32_t bits_of(float value) {
     return bits & MAGNITUDE;
 }
 
-FUSED_INLINE quad_bits larger_bits(quad_bits a, quad_bits b) {
-    const quad_bits wins = a > b;
+FUSED_INLINE vector_bits larger_bits(vector_bits a, vector_bits b) {
+#if FUSED_BYTES == 64
+    return (vector_bits)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif FUSED_BYTES == 32
+    return (vector_bits)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    const vector_bits wins = a > b;
     return (a & wins) | (b & ~wins);
+#endif
 }
 
-FUSED_INLINE quad_bits transpose_quad(const float *const rows[4], size_t d, float factor,
-                                      float *out, size_t step) {
-    quad x[4], y[4];
-    quad_bits largest[4];
+/* The same four of each quarter's lanes of two vectors. */
+#if FUSED_BYTES == 64
+#define QUARTERS(v, w, a, b, c, d)                                                             \
+    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, \
+                            d + 8, a + 12, b + 12, c + 12, d + 12)
+#elif FUSED_BYTES == 32
+#define QUARTERS(v, w, a, b, c, d) \
+    __builtin_shufflevector(v, w, a, b, c, d, a + 4, b + 4, c + 4, d + 4)
+#else
+#define QUARTERS(v, w, a, b, c, d) __builtin_shufflevector(v, w, a, b, c, d)
+#endif
+
+/* Each quarter of four vectors, as a matrix of four rows, transposed. */
+FUSED_INLINE void transpose_quarters(vector x[4]) {
+    const vector a = QUARTERS(x[0], x[1], 0, LANES, 1, LANES + 1);
+    const vector b = QUARTERS(x[2], x[3], 0, LANES, 1, LANES + 1);
+    const vector c = QUARTERS(x[0], x[1], 2, LANES + 2, 3, LANES + 3);
+    const vector d = QUARTERS(x[2], x[3], 2, LANES + 2, 3, LANES + 3);
+    x[0] = QUARTERS(a, b, 0, 1, LANES, LANES + 1);
+    x[1] = QUARTERS(a, b, 2, 3, LANES + 2, LANES + 3);
+    x[2] = QUARTERS(c, d, 0, 1, LANES, LANES + 1);
+    x[3] = QUARTERS(c, d, 2, 3, LANES + 2, LANES + 3);
+}
+
+#if FUSED_BYTES == 64
+#define PAIR(v, w, a, b)                                                                          \
+    __builtin_shufflevector(v, w, 4 * a, 4 * a + 1, 4 * a + 2, 4 * a + 3, 4 * b, 4 * b + 1,       \
+                            4 * b + 2, 4 * b + 3, 16 + 4 * a, 17 + 4 * a, 18 + 4 * a, 19 + 4 * a, \
+                            16 + 4 * b, 17 + 4 * b, 18 + 4 * b, 19 + 4 * b)
+#endif
+
+/* Quarter n of vectors c, c + 4, c + 8 and so on becomes vector 4 n + c. */
+FUSED_INLINE void exchange_quarters(vector x[LANES]) {
+#if FUSED_BYTES == 64
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; r++) {
-        memcpy(&x[r], rows[r] + d, sizeof x[r]);
-        x[r] *= factor;
-        largest[r] = (quad_bits)x[r] & MAGNITUDE;
+    for (int c = 0; c < 4; c++) {
+        const vector low = PAIR(x[c], x[c + 4], 0, 1), high = PAIR(x[c], x[c + 4], 2, 3);
+        const vector low2 = PAIR(x[c + 8], x[c + 12], 0, 1),
+                     high2 = PAIR(x[c + 8], x[c + 12], 2, 3);
+        x[c] = PAIR(low, low2, 0, 2);
+        x[c + 4] = PAIR(low, low2, 1, 3);
+        x[c + 8] = PAIR(high, high2, 0, 2);
+        x[c + 12] = PAIR(high, high2, 1, 3);
     }
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; half++) {
-        y[half] = __builtin_shufflevector(x[half], x[half + 2], 0, 4, 1, 5);
-        y[half + 2] = __builtin_shufflevector(x[half], x[half + 2], 2, 6, 3, 7);
+#elif FUSED_BYTES == 32
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        const vector low = x[c], high = x[c + 4];
+        x[c] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11);
+        x[c + 4] = __builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
     }
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; half++) {
-        const quad low = __builtin_shufflevector(y[2 * half], y[2 * half + 1], 0, 4, 1, 5);
-        const quad high = __builtin_shufflevector(y[2 * half], y[2 * half + 1], 2, 6, 3, 7);
-        memcpy(out + (d + 2 * (size_t)half) * step, &low, sizeof low);
-        memcpy(out + (d + 2 * (size_t)half + 1) * step, &high, sizeof high);
-    }
-    return larger_bits(larger_bits(largest[0], largest[1]), larger_bits(largest[2], largest[3]));
+#else
+    (void)x;
+#endif
 }
 
-static float transpose(const float *const rows[4], size_t D, float factor, float *out,
+/* Columns are written in order, for what is written past a narrow one is the next one's place. */
+FUSED_INLINE vector_bits transpose_columns(const float *const rows[LANES], size_t d, float factor,
+                                           float *out, size_t step) {
+    vector x[LANES];
+    vector_bits largest = {0};
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; r++) {
+        x[r] = load(rows[r] + d) * factor;
+        largest = larger_bits((vector_bits)x[r] & MAGNITUDE, largest);
+    }
+#pragma GCC unroll 4
+    for (int quad = 0; quad < LANES; quad += 4)
+        transpose_quarters(x + quad);
+    exchange_quarters(x);
+#pragma GCC unroll 16
+    for (int n = 0; n < LANES; n++)
+        save(out + (d + (size_t)n) * step, x[n]);
+    return largest;
+}
+
+/* The last columns may be done twice. */
+static float transpose(const float *const rows[LANES], size_t D, float factor, float *out,
                        size_t step) {
-    quad_bits bits = {0};
-    int32_t largest = 0;
+    vector_bits bits = {0};
+    int32_t lanes[LANES], largest = 0;
     size_t d = 0;
-    for (; d + 4 <= D; d += 4)
-        bits = larger_bits(transpose_quad(rows, d, factor, out, step), bits);
-    for (; d < D; d++)
-        for (size_t r = 0; r < 4; r++) {
+    for (; d + LANES <= D; d += LANES)
+        bits = larger_bits(transpose_columns(rows, d, factor, out, step), bits);
+    if (d < D && D > LANES)
+        bits = larger_bits(transpose_columns(rows, D - LANES, factor, out, step), bits);
+    memcpy(lanes, &bits, sizeof lanes);
+    for (d = 0; D < LANES && d < D; d++)
+        for (size_t r = 0; r < LANES; r++) {
             const float value = out[d * step + r] = rows[r][d] * factor;
-            bits = larger_bits((quad_bits){bits_of(value)}, bits);
+            largest = bits_of(value) > largest ? bits_of(value) : largest;
         }
-    for (int lane = 0; lane < 4; lane++)
-        largest = bits[lane] > largest ? bits[lane] : largest;
+    for (int lane = 0; lane < LANES; lane++)
+        largest = lanes[lane] > largest ? lanes[lane] : largest;
     float magnitude;
     memcpy(&magnitude, &largest, sizeof magnitude);
     return largest > INFINITE ? INFINITY : magnitude;
@@ -214,6 +276,7 @@ static bool spread(const float *row, size_t Dv, float *to, size_t step) {
     {.rows = (height),          \
      .score = score_##height,   \
      .gather = gather_##height, \
+     .across = LANES,           \
      .transpose = transpose,    \
      .spread = spread},
 const struct attn_fused_set FUSED_PASTE(attn_fused_set_, FUSED_NAME)[] = {FUSED_STRIPS{.rows = 0}};

@@ -91,7 +91,7 @@ struct attn_grid attn_strips_grid(const struct attn_kernel *kernel, const struct
 
 /* Bytes of each area of the workspace, in multiples of 64; SIZE_MAX when one does not fit. */
 struct areas {
-    size_t q, o, row, s, addend, bits, mask, spans, scratch, block;
+    size_t q, o, row, s, addend, bits, mask, spans, seen, scratch, block;
 };
 
 static bool sees_spans(const struct attn_call *call) {
@@ -105,7 +105,7 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
         return (struct areas){.q = SIZE_MAX};
     const size_t rows = attn_strips_round_up(M, set->rows);
     const size_t words = attn_mask_scratch_words(&call->mask, set->rows, ATTN_FUSED_KEYS);
-    /* Packing four rows at a time may write a few floats past a strip of six. */
+    /* Packing may write a few floats past the last strip. */
     return (struct areas){
         .q = attn_area_bytes(rows, call->D, sizeof(float)) == SIZE_MAX
                  ? SIZE_MAX
@@ -118,6 +118,9 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
         .mask = attn_area_bytes(words, 1, sizeof(uint64_t)),
         .spans =
             sees_spans(call) ? attn_area_bytes(tiles->row_tile, 1, sizeof(struct attn_span)) : 0,
+        .seen = sees_spans(call)
+                    ? attn_area_bytes(rows / set->rows, 1, sizeof(struct attn_strip_spans))
+                    : 0,
         .scratch = attn_fused_scratch_bytes(call),
         .block = attn_fused_own_bytes(set, call, tiles)};
 }
@@ -125,14 +128,31 @@ static struct areas areas_of(const struct attn_fused_set *set, const struct attn
 size_t attn_strips_workspace(const struct attn_kernel *kernel, const struct attn_call *call,
                              const struct attn_grid *tiles) {
     const struct areas areas = areas_of(height_of(kernel, call, tiles), call, tiles);
-    const size_t parts[] = {areas.q,    areas.o,     areas.row,     areas.row,
-                            areas.row,  areas.s,     areas.addend,  areas.bits,
-                            areas.mask, areas.spans, areas.scratch, areas.block};
+    const size_t parts[] = {areas.q,    areas.o,       areas.row,  areas.row,  areas.row,
+                            areas.s,    areas.addend,  areas.bits, areas.mask, areas.spans,
+                            areas.seen, areas.scratch, areas.block};
     size_t total = 0;
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++)
         if (!attn_add_size(total, parts[n], &total))
             return SIZE_MAX;
     return attn_max_size(total, attn_wide_workspace(call, tiles));
+}
+
+static struct attn_strip_spans look_at_rows(const struct attn_strips *strips, size_t strip) {
+    struct attn_span some = {SIZE_MAX, 0}, every = {0, SIZE_MAX};
+    const size_t rows = strips->task->rows, first = strip * strips->set->rows;
+    size_t t = first % attn_max_size(rows, 1);
+    for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++) {
+        const struct attn_span span = strips->spans[t];
+        t = t + 1 < rows ? t + 1 : 0;
+        every.begin = attn_max_size(every.begin, span.begin);
+        every.end = attn_min_size(every.end, span.end);
+        if (span.begin == span.end)
+            continue;
+        some.begin = attn_min_size(some.begin, span.begin);
+        some.end = attn_max_size(some.end, span.end);
+    }
+    return (struct attn_strip_spans){some, every};
 }
 
 struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) {
@@ -155,7 +175,10 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     strips.mask_scratch = attn_area_take(&cursor, areas.mask);
     if (areas.spans > 0) {
         strips.spans = attn_area_take(&cursor, areas.spans);
+        strips.seen = attn_area_take(&cursor, areas.seen);
         attn_task_spans(task, strips.spans);
+        for (size_t strip = 0; strip * strips.set->rows < strips.M; strip++)
+            strips.seen[strip] = look_at_rows(&strips, strip);
     }
     strips.scratch = attn_area_take(&cursor, areas.scratch);
     strips.block = attn_area_take(&cursor, areas.block);
@@ -185,18 +208,21 @@ static void ask_for_queries(const struct attn_strips *strips, size_t first) {
     }
 }
 
-/* A strip's rows as [D][rows], four at a time, the last ones first, for what is written past them
+/* A strip's rows as [D][rows], a few at a time, the last ones first, for what is written past them
  * is another's place. Returns the largest magnitude. */
 static float pack_strip(const struct attn_strips *strips, size_t first, float factor, float *q) {
     const struct attn_fused_set *set = attn_strips_set_at(strips, first);
+    const size_t D = strips->task->call->D;
     float largest = 0;
-    for (size_t quad = (set->rows - 1) / 4 + 1; quad-- > 0;) {
-        const float *row[4];
-        for (size_t r = 0; r < 4; r++)
-            row[r] = query_row(strips, quad * 4 + r < set->rows ? first + quad * 4 + r : strips->M,
-                               strips->scratch + r * strips->task->call->D);
-        largest = fmaxf(
-            largest, set->transpose(row, strips->task->call->D, factor, q + quad * 4, set->rows));
+    for (size_t part = (set->rows - 1) / set->across + 1; part-- > 0;) {
+        const size_t at = part * set->across;
+        const float *rows[ATTN_FUSED_ACROSS_MOST] = {
+            query_row(strips, first + at, strips->scratch)};
+        for (size_t r = 1; r < set->across; r++)
+            rows[r] = at + r < set->rows
+                          ? query_row(strips, first + at + r, strips->scratch + r * D)
+                          : rows[0];
+        largest = fmaxf(largest, set->transpose(rows, D, factor, q + at, set->rows));
     }
     return largest;
 }
@@ -204,11 +230,17 @@ static float pack_strip(const struct attn_strips *strips, size_t first, float fa
 /* The same as [rows][D], for products with keys in place. */
 static float copy_strip(const struct attn_strips *strips, size_t first, double scale, float *q) {
     const size_t rows = strips->set->rows, D = strips->task->call->D;
-    for (size_t r = 0; r < rows; r++) {
-        const float *row = query_row(strips, first + r, q + r * D);
-        if (row != q + r * D)
-            memcpy(q + r * D, row, D * sizeof *q);
-    }
+    const struct attn_task *task = strips->task;
+    const struct attn_operand *q_rows = &task->call->q;
+    const struct attn_direct_functions *direct = &strips->set->direct[q_rows->dtype];
+    const bool lies = direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL;
+    for (size_t row = first; row < first + rows; row++)
+        if (lies && row < strips->M)
+            direct->widen(attn_operand_row(q_rows, task->b, attn_score_row_head(task, row),
+                                           attn_score_row_query(task, row)),
+                          D, q + (row - first) * D);
+        else
+            query_row(strips, row, q + (row - first) * D); /* made in its place */
     if (scale != 1)
         scale_row_float(strips->ops, q, rows * D, scale);
     return strips->ops->f.magnitude(q, rows * D);
@@ -253,22 +285,6 @@ static void trim(const struct attn_task *task, struct attn_piece *piece) {
     }
 }
 
-/* The keys that some of the piece's rows may see and those that every one does. */
-static void look_at_rows(const struct attn_strips *strips, const struct attn_piece *piece,
-                         struct attn_span *some, struct attn_span *every) {
-    *some = (struct attn_span){SIZE_MAX, 0};
-    *every = (struct attn_span){0, SIZE_MAX};
-    for (size_t r = 0; r < piece->rows; r++) {
-        const struct attn_span span = strips->spans[(piece->row + r) % strips->task->rows];
-        every->begin = attn_max_size(every->begin, span.begin);
-        every->end = attn_min_size(every->end, span.end);
-        if (span.begin == span.end)
-            continue;
-        some->begin = attn_min_size(some->begin, span.begin);
-        some->end = attn_max_size(some->end, span.end);
-    }
-}
-
 /* The strip's rows of a block of keys, cut to the panels that its rows may see some of. */
 struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip,
                                   const struct attn_piece *block) {
@@ -280,10 +296,12 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
     piece.rows = attn_min_size(rows, strips->M - piece.row);
     if (block->class == ATTN_TILE_FULL)
         return piece;
-    if (strips->spans != NULL)
-        look_at_rows(strips, &piece, &some, &every);
-    else
+    if (strips->seen != NULL) {
+        some = strips->seen[strip].some;
+        every = strips->seen[strip].every;
+    } else {
         attn_piece_key_range(task, &piece, &some.begin, &some.end);
+    }
     size_t begin = attn_max_size(some.begin, block->key) - block->key;
     size_t end = attn_min_size(some.end, block->key + block->keys);
     end = end > block->key ? end - block->key : 0;
@@ -300,8 +318,11 @@ struct attn_piece attn_strips_cut(const struct attn_strips *strips, size_t strip
         piece.class = full ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
         return piece;
     }
-    trim(task, &piece);
     piece.class = attn_piece_classify(task, &piece);
+    if (piece.class == ATTN_TILE_PARTIAL) {
+        trim(task, &piece);
+        piece.class = attn_piece_classify(task, &piece);
+    }
     return piece;
 }
 
@@ -326,6 +347,8 @@ void attn_strips_multiply(const struct attn_strips *strips, const struct attn_pi
         const size_t panels = attn_strips_round_up(piece->keys, PANEL) / PANEL;
         attn_strips_set_at(strips, piece->row)
             ->score(q, block->k + first * D, D, panels, strips->s);
+    } else if (block->k_paged) {
+        attn_strips_multiply_pages(strips, piece, block->k_direct);
     } else {
         const struct attn_direct_rows rows = attn_direct_from(&block->k_rows, first);
         block->k_direct->score(q, D, &rows, piece->keys, strips->s);
@@ -364,7 +387,6 @@ void attn_strips_weigh(const struct attn_strips *strips, float *s, size_t keys, 
     weigh_row_float(strips->ops, s, keys, m, l);
 }
 
-/* The online softmax's step on S, which becomes P. shrink: exp(m - m') of each row. */
 void attn_strips_soften(const struct attn_strips *strips, const struct attn_piece *piece,
                         float *shrink) {
     const struct attn_rowops *ops = strips->ops;

@@ -13,6 +13,11 @@
 #include "core/kernels/piece.h"
 #include "core/kernels/rowops.h"
 
+/* The keys that some row of a strip may see, and those that every row does. */
+struct attn_strip_spans {
+    struct attn_span some, every;
+};
+
 /* A task in progress, the workspace cut up. Rows of strips past M are computed and never read. */
 struct attn_strips {
     const struct attn_task *task;
@@ -31,6 +36,7 @@ struct attn_strips {
     float *addend;   /* [keys of a block] one row of bias */
     uint64_t *bits, *mask_scratch;
     struct attn_span *spans; /* [rows of a task] NULL where the mask is no run of keys per row */
+    struct attn_strip_spans *seen; /* [strips] where there are spans */
 };
 
 /* What computes the strip that begins at score row `row`. */
@@ -70,6 +76,14 @@ void attn_strips_multiply(const struct attn_strips *strips, const struct attn_pi
                           const struct attn_fused_block *block, size_t first);
 void attn_strips_finish(const struct attn_strips *strips, enum attn_stage stage,
                         const struct attn_piece *piece);
+
+/* The products of a piece with keys and values in the pages of a cache, as struct
+ * attn_direct_functions' score_panels and gather. */
+void attn_strips_multiply_pages(const struct attn_strips *strips, const struct attn_piece *piece,
+                                const struct attn_direct_functions *direct);
+bool attn_strips_gather_pages(const struct attn_strips *strips, const struct attn_piece *piece,
+                              const struct attn_direct_functions *direct, const float *shrink,
+                              float *o);
 
 /* A row of masked scores becomes exp(s - m) / l; what is hidden weighs 0 even in a row that is NaN.
  */

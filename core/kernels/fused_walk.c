@@ -69,7 +69,7 @@ static bool walk_block(const struct attn_strips *strips, const struct attn_walk 
         if (attn_checkpoint_stops(strips->task->checkpoint))
             return true;
         const struct attn_piece piece = attn_strips_cut(strips, strip, block);
-        if (piece.class == ATTN_TILE_EMPTY)
+        if (piece.class == ATTN_TILE_EMPTY || !attn_walk_wants(walk, piece.row, piece.rows))
             continue;
         attn_strips_multiply(strips, &piece, &packed, piece.key - block->key);
         if (!attn_walk_ignores_mask(walk))

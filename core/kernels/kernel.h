@@ -100,6 +100,9 @@ struct attn_walk {
     size_t begin, end;   /* blocks of keys that hold none of these are left out */
     const double *m, *l; /* as in struct attn_score_block */
     const bool *wide;
+    /* Whether some of these rows of the M are wanted: pieces of others may be left out. NULL: all
+       are. */
+    bool (*wants)(const void *closure, size_t row, size_t rows);
     /* Before the pieces of a block: EMPTY when none will come, FULL when they will cover it. */
     void (*block)(void *closure, size_t key, size_t keys, enum attn_tile_class class);
     void (*piece)(void *closure, const struct attn_score_piece *piece);
@@ -140,6 +143,10 @@ static inline bool attn_walk_takes(const struct attn_walk *walk, enum attn_stage
     return walk->stages >> stage & 1;
 }
 
+static inline bool attn_walk_wants(const struct attn_walk *walk, size_t row, size_t rows) {
+    return walk->wants == NULL || walk->wants(walk->closure, row, rows);
+}
+
 /* True when the walk looks at what the mask hides as well. */
 static inline bool attn_walk_ignores_mask(const struct attn_walk *walk) {
     return walk->stages >> ATTN_STAGE_MASKED == 0;
@@ -159,6 +166,8 @@ const struct attn_kernel *attn_kernel_find(const char *name);
 /* The names of those that are available, with commas between; text has the size below. */
 enum { ATTN_KERNEL_NAMES_SIZE = 160 };
 const char *attn_kernel_names(char *text);
+/* The processor whose kernels OpenBLAS uses. */
+const char *attn_blas_core(void);
 /* The first available kernel that is chosen for calls of all shapes. */
 const struct attn_kernel *attn_kernel_default(void);
 /* The first kernel that is available and suits the call: what it gets when it names none. */

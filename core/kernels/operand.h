@@ -8,9 +8,21 @@
 
 #include "core/kernels/kernel.h"
 
-/* Where row t of a head lies. */
+/* Where row t of a head lies in the pages of a cache. */
+static inline const char *attn_operand_paged_row(const struct attn_operand *operand, size_t h,
+                                                 size_t t) {
+    const size_t row = t % ATTN_KV_PAGE;
+    const ptrdiff_t at = operand->base + (ptrdiff_t)h * operand->sh +
+                         (ptrdiff_t)(row / ATTN_KV_PANEL) * operand->panel +
+                         (ptrdiff_t)(row % ATTN_KV_PANEL) * operand->st;
+    return operand->pages[t / ATTN_KV_PAGE]->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);
+}
+
+/* Where row t of a head begins. */
 static inline const void *attn_operand_row(const struct attn_operand *operand, size_t b, size_t h,
                                            size_t t) {
+    if (operand->pages != NULL)
+        return attn_operand_paged_row(operand, h, t);
     const ptrdiff_t at =
         (ptrdiff_t)b * operand->sb + (ptrdiff_t)h * operand->sh + (ptrdiff_t)t * operand->st;
     return (const char *)operand->data + at * (ptrdiff_t)attn_dtype_size(operand->dtype);

@@ -34,7 +34,9 @@ const REAL *F(attn_key_row)(const struct attn_task *task, size_t t, REAL *scratc
     const struct attn_operand *k = &task->call->k;
     const REAL *row =
         F(widen)(k, attn_operand_row(k, task->b, task->hkv, t), task->call->D, scratch);
-    return task->rotation == NULL ? row : F(turned)(task, row, task->rotation->k, t, scratch);
+    if (task->rotation == NULL || task->rotation->k == NULL)
+        return row;
+    return F(turned)(task, row, task->rotation->k, t, scratch);
 }
 
 const REAL *F(attn_value_row)(const struct attn_task *task, size_t t, REAL *scratch) {

@@ -110,7 +110,7 @@ static double alibi_at(const struct query *query, size_t j) {
     if (call->alibi == NULL)
         return 0;
     const double i = (double)query->row + (double)attn_call_q_offset(call, query->task->b);
-    return -call->alibi[query->h] * fabs(i - (double)j);
+    return -call->alibi[query->h] * fabs(i - (double)attn_key_position(&call->space.gap, j));
 }
 
 /* q.k, or sum of w tanh(q + k); times the scale unless it is to be raw. */

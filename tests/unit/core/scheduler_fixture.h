@@ -117,7 +117,7 @@ static struct order order;
 static sem_t over, gate, entered;
 
 static inline void start(size_t workers) {
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     ck_assert_int_eq(attn_scheduler_create(workers, 0, &scheduler, &error), ATTN_OK);
     order = (struct order){.lock = PTHREAD_MUTEX_INITIALIZER};
     sem_init(&over, 0, 0);

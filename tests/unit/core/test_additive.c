@@ -268,7 +268,7 @@ START_TEST(plans_know_additive_scores) {
     struct attn_request request = request_sized(1, 2, 2, 300, 300, 64, 8);
     struct attn_plan plan, dot;
     struct attn_result result;
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     struct attn_call call = accept_request(&request);
     ck_assert_int_eq(attn_plan_make(&call, &limits, &dot, &result, &error), ATTN_OK);
     attn_call_close(&call);

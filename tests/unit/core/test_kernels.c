@@ -348,6 +348,7 @@ START_TEST(every_option_in_every_form) {
         {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_BTHD, 0},
         {ATTN_BFLOAT16, ATTN_PRECISION_UNSET, RUN_SPLIT, 0},
         {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_SPLIT, 0},
+        {ATTN_FLOAT32, ATTN_PRECISION_UNSET, RUN_TURNED, 0},
     };
     const size_t kernel = (size_t)_i / COUNT_OF(OPTIONS), option = (size_t)_i % COUNT_OF(OPTIONS);
     for (size_t n = 0; n < COUNT_OF(given); n++) {

@@ -191,8 +191,8 @@ END_TEST
 
 START_TEST(tensors_have_the_names_of_the_wire) {
     static const char *const names[] = {
-        "output",       "weights",       "scores",   "lse",       "top_k_weights",
-        "top_k_scores", "top_k_indices", "col_sums", "col_means", "stats"};
+        "output",        "weights",  "scores",    "lse",         "top_k_weights", "top_k_scores",
+        "top_k_indices", "col_sums", "col_means", "k_positions", "stats"};
     for (unsigned n = 0; n < ATTN_RESULT_COUNT; n++)
         ck_assert_str_eq(attn_result_tensor_name((enum attn_result_name)n), names[n]);
 }

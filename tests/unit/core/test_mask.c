@@ -193,7 +193,7 @@ END_TEST
 START_TEST(negation_and_joins_keep_ranges_tight) {
     const int64_t length = 6;
     const struct attn_int_list lengths = {&length, 1};
-    const struct attn_mask_space space = {1, 1, 20, 20, NULL, 0};
+    const struct attn_mask_space space = {1, 1, 20, 20, NULL, 0, {0, 0}};
     struct attn_mask_node nodes[4] = {{.kind = ATTN_MASK_CAUSAL},
                                       {.kind = ATTN_MASK_PREFIX, .lengths = lengths},
                                       {.kind = ATTN_MASK_ANY, .operands = 2},
@@ -218,7 +218,7 @@ END_TEST
 /* One operand can decide, wherever it stands beside one that says partial. */
 START_TEST(joins_are_decided_by_one_operand) {
     const int64_t none = 0, every = 9;
-    const struct attn_mask_space space = {1, 1, 9, 9, NULL, 0};
+    const struct attn_mask_space space = {1, 1, 9, 9, NULL, 0, {0, 0}};
     const struct attn_mask_tile tile = {0, 0, 0, 9, 0, 9};
     const struct attn_mask_node causal = {.kind = ATTN_MASK_CAUSAL};
     for (int first = 0; first < 2; first++)
@@ -243,7 +243,7 @@ START_TEST(packed_documents_are_skipped_exactly) {
     int32_t ids[T];
     for (int i = 0; i < T; i++)
         ids[i] = 7 - i / DOCUMENT * 3;
-    const struct attn_mask_space space = {1, 1, T, T, NULL, 0};
+    const struct attn_mask_space space = {1, 1, T, T, NULL, 0, {0, 0}};
     struct attn_mask_node node = {.kind = ATTN_MASK_SEGMENTS,
                                   .tensor = attn_tensor_view(ids, ATTN_INT32, 1, (size_t[]){T})};
     struct attn_mask mask = {&node, 1};
@@ -293,7 +293,7 @@ START_TEST(ids_of_two_types_are_compared_as_numbers) {
                                   .tensor = typed_ids((size_t)_i % ID_TYPE_COUNT, row_bytes, rows),
                                   .kv = typed_ids((size_t)_i / ID_TYPE_COUNT, key_bytes, keys)};
     const size_t Tq = node.tensor.shape[0], Tk = node.kv.shape[0];
-    const struct attn_mask_space space = {1, 1, Tq, Tk, NULL, 0};
+    const struct attn_mask_space space = {1, 1, Tq, Tk, NULL, 0, {0, 0}};
     const struct attn_mask_tile tile = {0, 0, 0, Tq, 0, Tk};
     struct attn_mask mask = {&node, 1};
     struct attn_error error = {0};
@@ -309,7 +309,7 @@ END_TEST
 
 START_TEST(windows_at_the_ends_of_int64_saturate) {
     const int64_t offsets[] = {INT64_MIN, INT64_MAX, 0};
-    const struct attn_mask_space space = {3, 1, 4, 9, offsets, 3};
+    const struct attn_mask_space space = {3, 1, 4, 9, offsets, 3, {0, 0}};
     struct attn_mask_node node = {.kind = ATTN_MASK_WINDOW, .left = INT64_MAX, .right = INT64_MAX};
     struct attn_mask mask = {&node, 1};
     struct attn_error error = {0};
@@ -334,7 +334,7 @@ END_TEST
 START_TEST(sizes_past_two_to_the_32_stay_exact) {
     const size_t T = (size_t)1 << 40, row = ((size_t)1 << 39) + 3;
     const uint8_t one = 1;
-    const struct attn_mask_space space = {1, 1, T, T, NULL, 0};
+    const struct attn_mask_space space = {1, 1, T, T, NULL, 0, {0, 0}};
     struct attn_mask_node nodes[3] = {
         {.kind = ATTN_MASK_WINDOW, .left = 5, .right = 0},
         {.kind = ATTN_MASK_ALLOW,
@@ -356,7 +356,7 @@ START_TEST(sizes_past_two_to_the_32_stay_exact) {
 END_TEST
 
 START_TEST(no_mask_and_no_positions) {
-    const struct attn_mask_space space = {1, 1, 3, 70, NULL, 0};
+    const struct attn_mask_space space = {1, 1, 3, 70, NULL, 0, {0, 0}};
     const struct attn_mask mask = {NULL, 0};
     const struct attn_mask_tile tile = {0, 0, 0, 3, 0, 70}, nothing = {0, 0, 0, 3, 0, 0};
     uint64_t bits[6];

@@ -88,7 +88,10 @@ static void check_plane(const struct plane *plane) {
 static void check_leaf(const struct attn_mask_node *leaf, definition sees) {
     for (int64_t offset = -NEAR; offset <= NEAR; offset++) {
         struct attn_mask_node nodes[] = {*leaf, {.kind = ATTN_MASK_NOT}};
-        struct plane plane = {.mask = {nodes, 1}, .space = {1, 1, ROWS, KEYS, &offset, 1}};
+        struct plane plane = {
+            .mask = {nodes, 1},
+            .space = {
+                .B = 1, .Hq = 1, .Tq = ROWS, .Tk = KEYS, .q_offset = &offset, .q_offset_count = 1}};
         for (int negated = 0; negated < 2; negated++) {
             struct attn_error error = {0};
             plane.mask.count = 1 + (size_t)negated;
@@ -133,7 +136,7 @@ static const int64_t ENDS[] = {INT64_MIN, INT64_MAX, 0};
 
 static enum attn_tile_class class_at(struct attn_mask_node *node, size_t b, size_t key,
                                      size_t keys) {
-    const struct attn_mask_space space = {3, 1, 4, 9, ENDS, 3};
+    const struct attn_mask_space space = {3, 1, 4, 9, ENDS, 3, {0, 0}};
     const struct attn_mask_tile tile = {b, 0, 0, 4, key, keys};
     struct attn_mask mask = {node, 1};
     struct attn_error error = {0};
@@ -187,7 +190,7 @@ END_TEST
 START_TEST(sizes_past_two_to_the_32_stay_exact) {
     const size_t T = (size_t)1 << 40, row = ((size_t)1 << 39) + 3;
     const int64_t tokens[] = {5, (int64_t)row + 1, (int64_t)T - 1};
-    const struct attn_mask_space space = {1, 1, T, T, NULL, 0};
+    const struct attn_mask_space space = {1, 1, T, T, NULL, 0, {0, 0}};
     struct attn_mask_node node = {.kind = ATTN_MASK_DILATED, .width = 100, .stride = 7};
     struct attn_mask mask = {&node, 1};
     struct attn_error error = {0};
@@ -217,7 +220,7 @@ END_TEST
 /* Tiles far from the diagonal of a sparse pattern hold nothing, and none is computed by mistake. */
 START_TEST(tiles_of_sparse_patterns_are_skipped) {
     enum { T = 4096, TILE = 16, STRIDE = 512 };
-    const struct attn_mask_space space = {1, 1, T, T, NULL, 0};
+    const struct attn_mask_space space = {1, 1, T, T, NULL, 0, {0, 0}};
     struct attn_mask_node node = {
         .kind = ATTN_MASK_DILATED, .width = 2 * STRIDE + 5, .stride = STRIDE};
     struct attn_mask mask = {&node, 1};
@@ -237,7 +240,7 @@ END_TEST
 /* What `not` leaves is as tight as the tokens at the front allow. */
 START_TEST(ranges_beside_leading_tokens_are_tight) {
     const int64_t tokens[] = {0, 1, 2, 6};
-    const struct attn_mask_space space = {1, 1, 10, 10, NULL, 0};
+    const struct attn_mask_space space = {1, 1, 10, 10, NULL, 0, {0, 0}};
     struct attn_mask_node nodes[] = {{.kind = ATTN_MASK_GLOBAL, .tokens = {tokens, 4}},
                                      {.kind = ATTN_MASK_NOT}};
     struct attn_mask mask = {nodes, 2};

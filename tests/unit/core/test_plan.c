@@ -17,7 +17,7 @@ enum {
 static struct attn_plan plan_within(struct attn_request *request, const struct attn_limits *limits,
                                     struct attn_result *result) {
     struct attn_call call = accept_request(request);
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     struct attn_plan plan;
     const enum attn_status status = attn_plan_make(&call, limits, &plan, result, &error);
     ck_assert_msg(status == ATTN_OK, "refused: %s", error.detail);
@@ -33,7 +33,7 @@ static struct attn_plan plan_of(struct attn_request *request) {
 static void refuse_plan(struct attn_request *request, const struct attn_limits *limits,
                         enum attn_status status, const char *pointer, const char *words) {
     struct attn_call call = accept_request(request);
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     struct attn_plan plan;
     struct attn_result result;
     ck_assert_str_eq(attn_status_name(attn_plan_make(&call, limits, &plan, &result, &error)),

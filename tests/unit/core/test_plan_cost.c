@@ -14,7 +14,7 @@ static const struct attn_limits NO_LIMITS = {SIZE_MAX, INFINITY};
 
 static struct attn_plan plan_of(struct attn_request *request) {
     struct attn_call call = accept_request(request);
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     struct attn_plan plan;
     struct attn_result result;
     ck_assert_int_eq(attn_plan_make(&call, &NO_LIMITS, &plan, &result, &error), ATTN_OK);

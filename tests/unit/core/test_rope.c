@@ -134,7 +134,7 @@ START_TEST(plans_charge_the_tables) {
     struct attn_request request = request_sized(2, 2, 2, 300, 300, 64, 8);
     struct attn_plan plain, roped_plan;
     struct attn_result result;
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     struct attn_call call = accept_request(&request);
     ck_assert_int_eq(attn_plan_make(&call, &limits, &plain, &result, &error), ATTN_OK);
     ck_assert_uint_eq(plain.rotation_bytes, 0);
@@ -156,7 +156,7 @@ START_TEST(nothing_to_turn_costs_nothing) {
     struct attn_request request = request_sized(0, 2, 2, 300, (size_t)1 << 40, 64, 8);
     struct attn_plan plan;
     struct attn_result result;
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     request.rope.given = true;
     request.q_offset = INTS(0);
     struct attn_call call = accept_request(&request);

@@ -64,6 +64,49 @@ START_TEST(dearer_jobs_wait) {
 }
 END_TEST
 
+static void hold_last(struct counted *outer, double cost) {
+    counted_init(outer, 1, cost, &over);
+    outer->gate = &gate;
+    outer->entered = &entered;
+    outer->looks = 3;
+    outer->order = &order;
+    outer->last_letter = 'o';
+    outer->job.last = true;
+    attn_scheduler_submit(scheduler, &outer->job);
+    sem_wait(&entered);
+}
+
+/* Also by dearer jobs, as long as their steps are short, and beyond any credit; but not by its
+   like. */
+START_TEST(a_last_job_is_interrupted_by_any_other) {
+    struct counted outer, dear, like;
+    start(1);
+    hold_last(&outer, BRIEF);
+    add(&dear, 'd', 10, 2 * BRIEF);
+    counted_init(&like, 1, 1, NULL);
+    like.order = &order;
+    like.letter = 'l';
+    like.job.last = true;
+    attn_scheduler_submit(scheduler, &like.job);
+    release(&outer, 10);
+    ck_assert_str_eq(order.text, "ddddddddddol");
+}
+END_TEST
+
+START_TEST(a_last_job_interrupts_nobody) {
+    struct counted outer, last;
+    start(1);
+    hold(&outer, 1, LONG);
+    counted_init(&last, 1, 0, NULL);
+    last.order = &order;
+    last.letter = 'l';
+    last.job.last = true;
+    attn_scheduler_submit(scheduler, &last.job);
+    release(&outer, 0);
+    ck_assert_str_eq(order.text, "ol");
+}
+END_TEST
+
 /* The step that waits counts, though it is the job's last: what it costs has not been paid. */
 START_TEST(what_counts_is_what_remains_of_the_outer_job) {
     struct counted outer, cheaper, dearer;
@@ -297,6 +340,8 @@ END_TEST
 static Suite *scheduler_checkpoints_suite(void) {
     Suite *suite = suite_create("scheduler_checkpoints");
     TCase *order_of = tcase_create("what runs");
+    tcase_add_test(order_of, a_last_job_is_interrupted_by_any_other);
+    tcase_add_test(order_of, a_last_job_interrupts_nobody);
     tcase_add_test(order_of, cheaper_jobs_run_at_a_checkpoint_to_their_ends);
     tcase_add_test(order_of, dearer_jobs_wait);
     tcase_add_test(order_of, what_counts_is_what_remains_of_the_outer_job);

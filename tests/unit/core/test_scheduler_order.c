@@ -104,6 +104,30 @@ START_TEST(a_cost_that_is_no_number_does_not_starve) {
 }
 END_TEST
 
+static void add_last(struct counted *job, char letter, size_t steps, double cost) {
+    counted_init(job, steps, cost, &over);
+    job->order = &order;
+    job->letter = letter;
+    job->job.last = true;
+    attn_scheduler_submit(scheduler, &job->job);
+}
+
+/* However cheap they are, and however long they have waited. */
+START_TEST(last_jobs_go_behind_all_others) {
+    struct counted blocker, jobs[4];
+    start(1);
+    block_worker(&blocker);
+    add_last(&jobs[0], 'y', 2, 0.002);
+    add_last(&jobs[1], 'x', 2, 0.001);
+    sleep_milliseconds(100);
+    add_lettered(&jobs[2], 'b', 2, 100);
+    add_lettered(&jobs[3], 'a', 2, 10);
+    sem_post(&gate);
+    stop();
+    ck_assert_str_eq(order.text, "aabbxxyy");
+}
+END_TEST
+
 static Suite *scheduler_order_suite(void) {
     Suite *suite = suite_create("scheduler_order");
     TCase *choosing = tcase_create("choosing");
@@ -112,6 +136,7 @@ static Suite *scheduler_order_suite(void) {
     tcase_add_test(choosing, what_counts_is_the_cost_that_remains);
     tcase_add_test(choosing, a_job_that_has_waited_goes_before_a_shorter_one);
     tcase_add_test(choosing, a_cost_that_is_no_number_does_not_starve);
+    tcase_add_test(choosing, last_jobs_go_behind_all_others);
     suite_add_tcase(suite, choosing);
     return suite;
 }

@@ -59,13 +59,14 @@ START_TEST(faults_are_as_the_wire_needs_them) {
     ck_assert_int_eq(attn_status_fault(ATTN_AMBIGUOUS), ATTN_FAULT_INVALID);
     ck_assert_int_eq(attn_status_fault(ATTN_TOO_MUCH_WORK), ATTN_FAULT_TOO_LARGE);
     ck_assert_int_eq(attn_status_fault(ATTN_NO_MEMORY), ATTN_FAULT_OVERLOAD);
+    ck_assert_int_eq(attn_status_fault(ATTN_SESSION_FULL), ATTN_FAULT_CONFLICT);
     ck_assert_int_eq(attn_status_fault(ATTN_CANCELLED), ATTN_FAULT_CANCELLED);
     ck_assert_int_eq(attn_status_fault(ATTN_DEADLINE), ATTN_FAULT_DEADLINE);
 }
 END_TEST
 
 START_TEST(a_failure_is_recorded) {
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     ck_assert_int_eq(attn_fail(&error, ATTN_BAD_VALUE, "/scale", "got %d of %s.", 3, "four"),
                      ATTN_BAD_VALUE);
     ck_assert_int_eq(error.status, ATTN_BAD_VALUE);
@@ -75,7 +76,7 @@ START_TEST(a_failure_is_recorded) {
 END_TEST
 
 START_TEST(a_limit_is_recorded) {
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     attn_fail_limit(&error, ATTN_BODY_TOO_LARGE, "", 12, "At most %d.", 12);
     ck_assert_int_eq(error.status, ATTN_BODY_TOO_LARGE);
     ck_assert_str_eq(error.detail, "At most 12.");
@@ -84,7 +85,7 @@ START_TEST(a_limit_is_recorded) {
 END_TEST
 
 START_TEST(the_first_failure_stays) {
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     attn_fail(&error, ATTN_BAD_VALUE, "/scale", "first");
     ck_assert_int_eq(attn_fail(&error, ATTN_NO_MEMORY, "/q", "second"), ATTN_BAD_VALUE);
     ck_assert_int_eq(error.status, ATTN_BAD_VALUE);
@@ -94,7 +95,7 @@ START_TEST(the_first_failure_stays) {
 END_TEST
 
 START_TEST(long_texts_are_cut_and_ended) {
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     char text[2000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
