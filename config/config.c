@@ -96,7 +96,7 @@ static void set_defaults(struct attn_config *config) {
 /* The command line, taken apart before any layer is filled. */
 struct flags {
     const char *values[CONFIG_ID_COUNT]; /* NULL: not given; the last one wins */
-    const char *file;
+    const char *file, *key_name;
     enum config_action action;
 };
 
@@ -141,6 +141,21 @@ static bool take_bool(struct flags *flags, const struct flag *flag) {
     return true;
 }
 
+/* What is asked for by a word alone. */
+static bool take_command(struct flags *flags, const struct flag *flag) {
+    static const struct {
+        const char *name;
+        enum config_action action;
+    } commands[] = {{"--check-config", CONFIG_CHECK}, {"--health", CONFIG_HEALTH}};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (!is_command(flag, commands[i].name) || flag->value != NULL)
+            continue;
+        flags->action = commands[i].action;
+        return true;
+    }
+    return false;
+}
+
 static bool take_flag(struct flags *flags, int argc, char *const argv[], int *i,
                       struct config_error *error) {
     const char *text = argv[*i];
@@ -154,9 +169,11 @@ static bool take_flag(struct flags *flags, int argc, char *const argv[], int *i,
     const struct flag flag = {text, strcspn(text, "="), equals == NULL ? NULL : equals + 1};
     if (is_command(&flag, "--config"))
         return take_value(&flag, argc, argv, i, &flags->file, error);
-    if (is_command(&flag, "--check-config") && flag.value == NULL) {
-        flags->action = CONFIG_CHECK;
+    if (take_command(flags, &flag))
         return true;
+    if (is_command(&flag, "--make-key")) {
+        flags->action = CONFIG_MAKE_KEY;
+        return take_value(&flag, argc, argv, i, &flags->key_name, error);
     }
     if (take_bool(flags, &flag))
         return true;
@@ -199,7 +216,10 @@ enum config_action config_load(struct attn_config *config, int argc, char *const
     set_defaults(config);
     if (!parse_flags(&flags, argc, argv, error))
         return CONFIG_REJECTED;
-    if (flags.action == CONFIG_HELP || flags.action == CONFIG_VERSION)
+    if (flags.key_name != NULL)
+        snprintf(config->key_name, sizeof config->key_name, "%s", flags.key_name);
+    if (flags.action == CONFIG_HELP || flags.action == CONFIG_VERSION ||
+        flags.action == CONFIG_MAKE_KEY)
         return flags.action;
     const char *file = flags.file != NULL ? flags.file : config_environment_file(envp);
     if (file != NULL && !config_read_file(config, file, error))

@@ -35,7 +35,7 @@ enum { CONFIG_ADDRESSES_MAX = 4 };
 
 struct config_addresses {
     struct config_address items[CONFIG_ADDRESSES_MAX];
-    size_t count; /* >= 1 */
+    size_t count; /* 0 only where the option may be empty */
 };
 
 /* The words of the option `log`, in their order. */
@@ -64,6 +64,7 @@ enum config_id {
 
 #define CONFIG_FIELD_ADDRESSES(name) struct config_addresses name;
 #define CONFIG_FIELD_STRING(name) char name[CONFIG_STRING_SIZE];
+#define CONFIG_FIELD_PATH(name) char name[CONFIG_STRING_SIZE];
 #define CONFIG_FIELD_CHOICE(name) unsigned name;
 #define CONFIG_FIELD_INTEGER(name) uint64_t name;
 #define CONFIG_FIELD_BYTES(name) uint64_t name;
@@ -81,7 +82,8 @@ struct attn_config {
 #undef OPTION
 #undef SECTION
     struct config_origin origin[CONFIG_ID_COUNT];
-    char file[CONFIG_PATH_SIZE]; /* the configuration file read, or "" */
+    char file[CONFIG_PATH_SIZE];       /* the configuration file read, or "" */
+    char key_name[CONFIG_STRING_SIZE]; /* of --make-key, or "" */
 };
 
 /* One or more sentences for the operator, without a newline at the end. */
@@ -95,13 +97,16 @@ enum config_action {
     CONFIG_CHECK,    /* --check-config: resolve, print the effective values, exit 0 */
     CONFIG_HELP,     /* --help: config_print_help, exit 0 */
     CONFIG_VERSION,  /* --version, exit 0 */
+    CONFIG_HEALTH,   /* --health: ask the daemon that has this configuration, exit 0 or 1 */
+    CONFIG_MAKE_KEY, /* --make-key: print a key with the name config->key_name, exit 0 */
     CONFIG_REJECTED, /* print error->text, exit 2 */
 };
 
 /*
  * Fills *config from all four layers. *borrows* argv and the NULL-terminated envp for the call.
  * After CONFIG_REJECTED, *config is not to be used and error->text names the source, the value and
- * what is allowed; after CONFIG_HELP and CONFIG_VERSION nothing but the flags has been looked at.
+ * what is allowed; after CONFIG_HELP, CONFIG_VERSION and CONFIG_MAKE_KEY nothing but the flags has
+ * been looked at.
  */
 enum config_action config_load(struct attn_config *config, int argc, char *const argv[],
                                char *const envp[], struct config_error *error);

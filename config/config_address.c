@@ -100,8 +100,8 @@ bool config_parse_addresses(const struct config_option *option, const char *text
                             struct config_phrase *phrase) {
     struct config_addresses parsed = {0};
     char one[CONFIG_HOST_SIZE + 16];
-    (void)option;
-    for (const char *rest = text;; rest++) {
+    const bool is_none = text[0] == '\0' && option->def[0] == '\0';
+    for (const char *rest = text; !is_none; rest++) {
         const size_t length = strcspn(rest, ",");
         if (parsed.count == CONFIG_ADDRESSES_MAX)
             return config_complain(phrase, "has more than %d addresses", CONFIG_ADDRESSES_MAX);
@@ -134,6 +134,7 @@ void config_format_addresses(const struct config_option *option, const void *fie
     const struct config_addresses *addresses = field;
     size_t used = 0;
     (void)option;
+    out[0] = '\0';
     for (size_t i = 0; i < addresses->count && used < size; i++) {
         if (i > 0)
             out[used++] = ',';
@@ -142,7 +143,7 @@ void config_format_addresses(const struct config_option *option, const void *fie
 }
 
 void config_describe_addresses(const struct config_option *option, char *out, size_t size) {
-    (void)option;
-    snprintf(out, size, "host:port, [IPv6]:port (port 0 to 65535) and unix:/path, up to %d of them",
-             CONFIG_ADDRESSES_MAX);
+    snprintf(out, size,
+             "%shost:port, [IPv6]:port (port 0 to 65535) and unix:/path, up to %d of them",
+             option->def[0] == '\0' ? "nothing, or " : "", CONFIG_ADDRESSES_MAX);
 }

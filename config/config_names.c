@@ -11,6 +11,7 @@
 
 #define FIELD_ADDRESSES(name) name
 #define FIELD_STRING(name) name
+#define FIELD_PATH(name) name
 #define FIELD_CHOICE(name) name
 #define FIELD_INTEGER(name) name
 #define FIELD_BYTES(name) name
@@ -36,6 +37,12 @@ const struct config_option config_options[CONFIG_ID_COUNT] = {
 const struct config_command config_commands[CONFIG_COMMAND_COUNT] = {
     {"config", "FILE", "Read this configuration file; ATTENTIOND_CONFIG names one too."},
     {"check_config", NULL, "Print every value in effect with its source, and exit."},
+    {"health", NULL,
+     "Ask the daemon that runs with these options whether it answers, and exit: with 0 if it does, "
+     "with 1 if not."},
+    {"make_key", "NAME",
+     "Print a new key for a client, and the line of the key file that lets it in; "
+     "exit."},
     {"help", NULL, "Print this text and exit."},
     {"version", NULL, "Print the version and exit."},
 };

@@ -12,6 +12,17 @@ static const uint64_t mebibyte = UINT64_C(1) << 20;
 /* The budget where neither RAM nor a limit can be read. */
 static const uint64_t budget_of_unknown_memory = UINT64_C(1) << 30;
 
+/* The memory options, 0 being automatic: together they leave a quarter, for the program, its BLAS
+   buffers and the connections. */
+static const struct share {
+    enum config_id id;
+    uint64_t divisor;
+    const char *words;
+} shares[] = {
+    {CONFIG_ID_memory_budget, 2, "half"},
+    {CONFIG_ID_sessions_memory, 4, "a quarter"},
+};
+
 static unsigned usable_cpus(const struct config_machine *machine) {
     unsigned cpus = machine->affinity_cpus;
     if (machine->quota_cpus != 0 && machine->quota_cpus < cpus)
@@ -21,12 +32,11 @@ static unsigned usable_cpus(const struct config_machine *machine) {
     return cpus < THREADS_MAX ? cpus : THREADS_MAX;
 }
 
-/* Half: the other half holds the program, its BLAS buffers and the connections. */
-static uint64_t automatic_budget(const struct config_machine *machine) {
+static uint64_t automatic_share(const struct config_machine *machine, uint64_t divisor) {
     if (machine->memory_bytes == 0)
-        return budget_of_unknown_memory;
-    const uint64_t half = machine->memory_bytes / 2;
-    return half < mebibyte ? half : half / mebibyte * mebibyte;
+        return budget_of_unknown_memory * 2 / divisor;
+    const uint64_t part = machine->memory_bytes / divisor;
+    return part < mebibyte ? part : part / mebibyte * mebibyte;
 }
 
 static void format_value(const struct attn_config *config, const struct config_option *option,
@@ -49,6 +59,7 @@ static const struct agreement {
     {CONFIG_ID_max_result, CONFIG_ID_memory_budget, false, "no such answer could ever be admitted"},
     {CONFIG_ID_json_max_body, CONFIG_ID_max_body, false, "max_body holds for JSON too"},
     {CONFIG_ID_queue_timeout, CONFIG_ID_request_timeout, true, "the deadline ends the wait first"},
+    {CONFIG_ID_session_ttl, CONFIG_ID_max_session_ttl, false, "no session may ask for so long"},
 };
 
 static bool agree(struct attn_config *config, const struct agreement *agreement,
@@ -76,20 +87,36 @@ static bool agree(struct attn_config *config, const struct agreement *agreement,
                        agreement->reason, small->name, large->name);
 }
 
-static bool check_budget(const struct attn_config *config, const struct config_machine *machine,
-                         struct config_error *error) {
-    if (machine->memory_bytes == 0 || config->memory_budget <= machine->memory_bytes)
+static bool check_share(struct attn_config *config, const struct share *share,
+                        const struct config_machine *machine, struct config_error *error) {
+    const struct config_option *option = &config_options[share->id];
+    uint64_t bytes;
+    memcpy(&bytes, config_field(config, option), sizeof bytes);
+    if (machine->memory_bytes == 0 || bytes <= machine->memory_bytes)
         return true;
-    const struct config_option *option = &config_options[CONFIG_ID_memory_budget];
     char text[CONFIG_VALUE_SIZE];
     char place[CONFIG_PATH_SIZE];
     format_value(config, option, text, sizeof text);
-    place_of(config, CONFIG_ID_memory_budget, place, sizeof place);
-    return config_fail(error,
-                       "%s: memory_budget = %s exceeds the %llu MiB that this %s; lower it, or "
-                       "leave it out to take half.",
-                       place, text, (unsigned long long)(machine->memory_bytes / mebibyte),
-                       machine->memory_is_cgroup ? "control group may use" : "machine has");
+    place_of(config, share->id, place, sizeof place);
+    return config_fail(
+        error,
+        "%s: %s = %s exceeds the %llu MiB that this %s; lower it, or leave it out "
+        "to take %s.",
+        place, option->name, text, (unsigned long long)(machine->memory_bytes / mebibyte),
+        machine->memory_is_cgroup ? "control group may use" : "machine has", share->words);
+}
+
+static bool take_share(struct attn_config *config, const struct share *share,
+                       const struct config_machine *machine, struct config_error *error) {
+    void *field = config_field(config, &config_options[share->id]);
+    uint64_t bytes;
+    memcpy(&bytes, field, sizeof bytes);
+    if (bytes == 0) {
+        bytes = automatic_share(machine, share->divisor);
+        memcpy(field, &bytes, sizeof bytes);
+        config->origin[share->id].source = CONFIG_AUTO;
+    }
+    return check_share(config, share, machine, error);
 }
 
 bool config_apply_machine(struct attn_config *config, const struct config_machine *machine,
@@ -98,12 +125,9 @@ bool config_apply_machine(struct attn_config *config, const struct config_machin
         config->threads = usable_cpus(machine);
         config->origin[CONFIG_ID_threads].source = CONFIG_AUTO;
     }
-    if (config->memory_budget == 0) {
-        config->memory_budget = automatic_budget(machine);
-        config->origin[CONFIG_ID_memory_budget].source = CONFIG_AUTO;
-    }
-    if (!check_budget(config, machine, error))
-        return false;
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
+        if (!take_share(config, &shares[i], machine, error))
+            return false;
     for (size_t i = 0; i < sizeof agreements / sizeof agreements[0]; i++)
         if (!agree(config, &agreements[i], error))
             return false;

@@ -220,6 +220,10 @@ static void describe_string(const struct config_option *option, char *out, size_
     snprintf(out, size, "%s to %s printable ASCII characters", option->min, option->max);
 }
 
+static void describe_path(const struct config_option *option, char *out, size_t size) {
+    snprintf(out, size, "nothing, or a path of at most %s characters", option->max);
+}
+
 /* The n-th word of a list split by |; false past its end. */
 static bool choice_word(const char *words, unsigned n, char *out, size_t size) {
     for (; n > 0; n--) {
@@ -288,6 +292,7 @@ const struct config_type config_types[CONFIG_TYPE_COUNT] = {
     [CONFIG_TYPE_ADDRESSES] = {"ADDRESSES", config_parse_addresses, config_format_addresses,
                                config_describe_addresses},
     [CONFIG_TYPE_STRING] = {"TEXT", parse_string, format_string, describe_string},
+    [CONFIG_TYPE_PATH] = {"FILE", parse_string, format_string, describe_path},
     [CONFIG_TYPE_CHOICE] = {"WORD", parse_choice, format_choice, describe_choice},
     [CONFIG_TYPE_INTEGER] = {"N", parse_integer, format_integer, describe_integer},
     [CONFIG_TYPE_BYTES] = {"SIZE", parse_bytes, format_bytes, describe_bytes},

@@ -11,6 +11,7 @@
 enum config_type_id {
     CONFIG_TYPE_ADDRESSES,
     CONFIG_TYPE_STRING,
+    CONFIG_TYPE_PATH,
     CONFIG_TYPE_CHOICE,
     CONFIG_TYPE_INTEGER,
     CONFIG_TYPE_BYTES,
@@ -86,7 +87,7 @@ struct config_command {
     const char *placeholder; /* NULL: takes no value */
     const char *sentence;
 };
-enum { CONFIG_COMMAND_COUNT = 4 };
+enum { CONFIG_COMMAND_COUNT = 6 };
 extern const struct config_command config_commands[CONFIG_COMMAND_COUNT];
 
 /*

@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/checked.h"
+
 struct admission {
     pthread_mutex_t lock;
-    size_t budget, used;
+    size_t budget, kept, used;
     size_t queue_limit;
     size_t for_workers;                    /* calls waiting for a worker */
     size_t for_bytes;                      /* waiters in line */
@@ -21,6 +23,7 @@ struct admission *admission_create(size_t budget_bytes, size_t queue_limit) {
         return NULL;
     pthread_mutex_init(&admission->lock, NULL);
     admission->budget = budget_bytes;
+    admission->kept = attn_min_size(budget_bytes / ADMISSION_KEPT_PART, ADMISSION_KEPT_MOST);
     admission->queue_limit = queue_limit;
     return admission;
 }
@@ -34,12 +37,18 @@ void admission_free(struct admission *admission) {
 }
 
 /* Under the lock. */
-static bool fits(const struct admission *admission, size_t bytes) {
-    return bytes <= admission->budget - admission->used;
+static bool fits(const struct admission *admission, size_t bytes, enum admission_right right) {
+    const size_t most = admission->budget + (right == ADMISSION_KEPT ? admission->kept : 0);
+    return admission->used <= most && bytes <= most - admission->used;
 }
 
-static bool queue_is_full(const struct admission *admission) {
-    return admission->for_workers + admission->for_bytes >= admission->queue_limit;
+static bool is_in_turn(const struct admission *admission, enum admission_right right) {
+    return right != ADMISSION_FIRST || admission->first == NULL;
+}
+
+static bool queue_is_full(const struct admission *admission, enum admission_right right) {
+    const size_t more = right == ADMISSION_KEPT ? ADMISSION_KEPT_PLACES : 0;
+    return admission->for_workers + admission->for_bytes >= admission->queue_limit + more;
 }
 
 static void join_line(struct admission *admission, struct admission_waiter *waiter) {
@@ -65,9 +74,9 @@ enum admission_answer admission_ask(struct admission *admission, struct admissio
         return ADMISSION_TOO_LARGE;
     enum admission_answer answer = ADMISSION_GRANTED;
     pthread_mutex_lock(&admission->lock);
-    if (admission->first == NULL && fits(admission, waiter->bytes)) {
+    if (is_in_turn(admission, waiter->right) && fits(admission, waiter->bytes, waiter->right)) {
         admission->used += waiter->bytes;
-    } else if (queue_is_full(admission)) {
+    } else if (queue_is_full(admission, waiter->right)) {
         answer = ADMISSION_NO_ROOM;
     } else {
         join_line(admission, waiter);
@@ -77,11 +86,12 @@ enum admission_answer admission_ask(struct admission *admission, struct admissio
     return answer;
 }
 
-enum admission_answer admission_reserve(struct admission *admission, size_t bytes, bool in_turn) {
+enum admission_answer admission_reserve(struct admission *admission, size_t bytes,
+                                        enum admission_right right) {
     if (bytes > admission->budget)
         return ADMISSION_TOO_LARGE;
     pthread_mutex_lock(&admission->lock);
-    const bool granted = fits(admission, bytes) && !(in_turn && admission->first != NULL);
+    const bool granted = is_in_turn(admission, right) && fits(admission, bytes, right);
     if (granted)
         admission->used += bytes;
     pthread_mutex_unlock(&admission->lock);
@@ -92,7 +102,7 @@ enum admission_answer admission_reserve(struct admission *admission, size_t byte
 static struct admission_waiter *grant_one(struct admission *admission) {
     pthread_mutex_lock(&admission->lock);
     struct admission_waiter *waiter = admission->first;
-    if (waiter != NULL && fits(admission, waiter->bytes)) {
+    if (waiter != NULL && fits(admission, waiter->bytes, waiter->right)) {
         leave_line(admission, waiter);
         admission->used += waiter->bytes;
     } else {
@@ -127,9 +137,9 @@ void admission_release(struct admission *admission, size_t bytes) {
     grant_what_fits(admission);
 }
 
-bool admission_enter_queue(struct admission *admission) {
+bool admission_enter_queue(struct admission *admission, enum admission_right right) {
     pthread_mutex_lock(&admission->lock);
-    const bool entered = !queue_is_full(admission);
+    const bool entered = !queue_is_full(admission, right);
     admission->for_workers += entered;
     pthread_mutex_unlock(&admission->lock);
     return entered;

@@ -3,6 +3,9 @@
  * What is let in: a budget of bytes for all bodies, answers and workspaces in flight, and a limit
  * of calls that wait. Only a call's first reservation may wait for bytes; later ones are granted at
  * once or refused, so that two calls can never wait for each other.
+ *
+ * A little beyond both is kept for small calls that have to be answered when all else is taken:
+ * those of the routes that say so (server/routes.h).
  */
 #ifndef SERVER_ADMISSION_H
 #define SERVER_ADMISSION_H
@@ -13,10 +16,24 @@
 
 struct admission;
 
+enum {
+    ADMISSION_KEPT_PART = 64,      /* of the budget, ... */
+    ADMISSION_KEPT_MOST = 8 << 20, /* ... in bytes, and ... */
+    ADMISSION_KEPT_PLACES = 16     /* ... in the queue */
+};
+
+/* What a reservation may take. */
+enum admission_right {
+    ADMISSION_FIRST, /* a call's first: it does not overtake those who wait */
+    ADMISSION_LATER, /* what is left of the budget */
+    ADMISSION_KEPT   /* that, and what is kept */
+};
+
 /* One call's place in the line for bytes. Caller storage; it must stay until it was granted or
    admission_leave() has taken it out. */
 struct admission_waiter {
     size_t bytes;
+    enum admission_right right;                       /* FIRST or KEPT */
     void (*granted)(struct admission_waiter *waiter); /* called without the lock, on any thread */
     struct admission_waiter *next, *previous;
     bool waiting;
@@ -38,14 +55,14 @@ enum admission_answer admission_ask(struct admission *admission, struct admissio
 /* Takes a waiter out of the line; false when it had been granted. */
 bool admission_leave(struct admission *admission, struct admission_waiter *waiter);
 
-/* Reserves at once: ADMISSION_GRANTED, ADMISSION_NO_ROOM or ADMISSION_TOO_LARGE. `in_turn` says
-   that this is a first reservation, which does not overtake those who wait. */
-enum admission_answer admission_reserve(struct admission *admission, size_t bytes, bool in_turn);
+/* Reserves at once: ADMISSION_GRANTED, ADMISSION_NO_ROOM or ADMISSION_TOO_LARGE. */
+enum admission_answer admission_reserve(struct admission *admission, size_t bytes,
+                                        enum admission_right right);
 /* Gives bytes back, and grants those who wait what now fits, first come first served. */
 void admission_release(struct admission *admission, size_t bytes);
 
-/* Counts a call that waits for a worker; false when queue_limit calls wait already. */
-bool admission_enter_queue(struct admission *admission);
+/* Counts a call that waits for a worker; false when as many wait as may. */
+bool admission_enter_queue(struct admission *admission, enum admission_right right);
 void admission_leave_queue(struct admission *admission);
 
 size_t admission_bytes(struct admission *admission);

@@ -13,6 +13,12 @@
 /* At most `idle_bytes` stay cached while unused; what exceeds them goes back to the system. */
 void buffer_pool_open(size_t idle_bytes);
 void buffer_pool_close(void);
+/* What is cached makes way for what is in use: together they have at most `bytes`, as long as what
+   is in use has. Without a call there is no such bound. */
+void buffer_pool_bound(size_t bytes);
+/* To be called now and then: gives back to the system what nobody has wanted since the last time.
+ */
+void buffer_pool_age(void);
 
 /* At least `bytes` bytes aligned to 64; NULL when there is no memory. The caller owns it. */
 void *buffer_take(size_t bytes);

@@ -25,6 +25,16 @@ static inline int64_t clock_deadline(int64_t start, uint64_t ms) {
     return ms == 0 ? 0 : deadline;
 }
 
+/* A duration of at least 0 as text, in milliseconds to the microsecond: arguments for the format.
+ * Integers, because printing a double takes as long as all the rest of a small call's headers. */
+#define CLOCK_MS_FORMAT "%lld.%03d"
+#define CLOCK_MS_ARGUMENTS(nanoseconds) \
+    (long long)clock_microseconds(nanoseconds) / 1000, (int)(clock_microseconds(nanoseconds) % 1000)
+
+static inline int64_t clock_microseconds(int64_t nanoseconds) {
+    return nanoseconds / 1000 + (nanoseconds % 1000 >= 500);
+}
+
 /* The earlier of two deadlines. */
 static inline int64_t clock_earlier(int64_t a, int64_t b) {
     if (a == 0 || b == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which pages of other origins a browser may let read our answers (CORS). It protects readers of
- * answers, not the service: a request of an origin that is not allowed is served like any other,
- * but its answer says nothing that would open it.
+ * answers: that of an origin that is not allowed says nothing that would open it. Whether such a
+ * page may send calls at all is exchange_access.c's.
  */
 #ifndef SERVER_CORS_H
 #define SERVER_CORS_H
@@ -31,7 +31,7 @@ enum { CORS_ORIGIN_SIZE = 256 }; /* an allowed origin and its NUL */
     "X-Session-Group"
 #define CORS_ANSWER_HEADERS                                                                \
     "Inference-Header-Content-Length, Server-Timing, Retry-After, Location, ETag, Allow, " \
-    "X-Request-Id"
+    "X-Request-Id, X-Map-Shape, X-Map-Rows, X-Map-Cols, X-Map-Max, X-Map-Exact"
 
 /*
  * Reads "auto", "none", "*" or a list of origins such as "https://a.example,http://b.example:81".

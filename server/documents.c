@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The assembler puts the files into the program; the Makefile makes this depend on them. */
+/* The assembler puts the files into the program, each as it is and packed; the Makefile packs them
+   and makes this depend on them. */
 #include "server/documents.h"
 
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "server/docs_style.h"
 
@@ -12,37 +14,59 @@
     ".global " name "_begin\n.global " name "_end\n" name "_begin:\n.incbin \"" file "\"\n" name \
     "_end:\n.byte 0\n"
 
-__asm__(".section .rodata\n" INCLUDE("contract", "openapi.yaml")
-            INCLUDE("page", "docs/api.html") ".section .note.GNU-stack,\"\",@progbits\n"
-                                             ".text\n");
+#define DOCUMENT(name, path, file, media_type, policy) \
+    INCLUDE("plain_" #name, file) INCLUDE("packed_" #name, "packed/" file ".gz")
+/* clang-format off */
+__asm__(".section .rodata\n"
+#include "server/documents.def"
+        ".section .note.GNU-stack,\"\",@progbits\n"
+        ".text\n");
+/* clang-format on */
+#undef DOCUMENT
 
-extern const char contract_begin[], contract_end[], page_begin[], page_end[];
+#define DOCUMENT(name, path, file, media_type, policy)              \
+    extern const char plain_##name##_begin[], plain_##name##_end[]; \
+    extern const char packed_##name##_begin[], packed_##name##_end[];
+#include "server/documents.def"
+#undef DOCUMENT
+
+#define NO_FRAMES "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /* Nothing but its own style sheet, and links: there is no script, and nothing else is loaded. */
-#define PAGE_POLICY                                                                              \
-    "default-src 'none'; style-src '" DOCS_STYLE_HASH "'; base-uri 'none'; form-action 'none'; " \
-    "frame-ancestors 'none'"
+#define API_POLICY "default-src 'none'; style-src '" DOCS_STYLE_HASH "'; " NO_FRAMES
+
+/* What the dashboard loads comes from here, and no text ever becomes script or markup. */
+#define PAGE_POLICY                                                                         \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; " \
+    "connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'; " NO_FRAMES
 
 /* FNV-1a: two texts that differ by chance, not on purpose, have to have different tags. */
-static void write_etag(struct document *document) {
+static struct document_form form_of(const char *begin, const char *end) {
+    struct document_form form = {.bytes = begin, .length = (size_t)(end - begin)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < document->length; i++)
-        hash = (hash ^ (unsigned char)document->text[i]) * UINT64_C(0x100000001b3);
-    snprintf(document->etag, sizeof document->etag, "\"%016" PRIx64 "\"", hash);
+    for (const char *at = begin; at < end; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    snprintf(form.etag, sizeof form.etag, "\"%016" PRIx64 "\"", hash);
+    return form;
 }
 
 void documents_open(struct document documents[DOCUMENT_COUNT]) {
-    documents[DOCUMENT_CONTRACT] = (struct document){
-        .media_type = "application/yaml",
-        .text = contract_begin,
-        .length = (size_t)(contract_end - contract_begin),
-    };
-    documents[DOCUMENT_PAGE] = (struct document){
-        .media_type = "text/html; charset=utf-8",
-        .text = page_begin,
-        .length = (size_t)(page_end - page_begin),
-        .policy = PAGE_POLICY,
-    };
+#define DOCUMENT(name, place, file, type, rules)                                      \
+    documents[DOCUMENT_##name] =                                                      \
+        (struct document){.path = place,                                              \
+                          .media_type = type,                                         \
+                          .policy = rules,                                            \
+                          .is_immutable = strncmp(place, "/assets/", 8) == 0,         \
+                          .plain = form_of(plain_##name##_begin, plain_##name##_end), \
+                          .packed = form_of(packed_##name##_begin, packed_##name##_end)};
+#include "server/documents.def"
+#undef DOCUMENT
+}
+
+const struct document *documents_find(const struct document documents[DOCUMENT_COUNT],
+                                      const char *path) {
     for (size_t i = 0; i < DOCUMENT_COUNT; i++)
-        write_etag(&documents[i]);
+        if (strcmp(documents[i].path, path) == 0)
+            return &documents[i];
+    return NULL;
 }

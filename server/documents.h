@@ -3,17 +3,33 @@
 #ifndef SERVER_DOCUMENTS_H
 #define SERVER_DOCUMENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-enum document_id { DOCUMENT_CONTRACT, DOCUMENT_PAGE, DOCUMENT_COUNT };
+#define DOCUMENT(name, path, file, media_type, policy) DOCUMENT_##name,
+enum document_id {
+#include "server/documents.def"
+    DOCUMENT_COUNT
+};
+#undef DOCUMENT
+
+/* A document's bytes as they are, or packed; every form has a tag of its own. */
+struct document_form {
+    const char *bytes;
+    size_t length;
+    char etag[24]; /* with its quotes; of these bytes alone */
+};
 
 struct document {
-    const char *media_type, *text;
-    size_t length;
+    const char *path, *media_type;
     const char *policy; /* its Content-Security-Policy, or NULL */
-    char etag[24];      /* with its quotes; of the text alone */
+    bool is_immutable;  /* its path has a hash of it: another content has another path */
+    struct document_form plain, packed; /* packed in gzip */
 };
 
 void documents_open(struct document documents[DOCUMENT_COUNT]);
+/* The document at a path; NULL: there is none. */
+const struct document *documents_find(const struct document documents[DOCUMENT_COUNT],
+                                      const char *path);
 
 #endif

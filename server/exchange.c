@@ -38,39 +38,38 @@ void exchange_unref(struct exchange *exchange) {
     buffer_give(exchange->body, exchange->body_capacity);
     if (exchange->reserved > 0)
         admission_release(exchange->service->admission, exchange->reserved);
+    exchange_key_end(exchange);
     free(exchange->query);
     text_close(&exchange->text);
     free(exchange);
 }
 
-bool exchange_reserve(struct exchange *exchange, size_t bytes) {
-    if (admission_reserve(exchange->service->admission, bytes, false) != ADMISSION_GRANTED)
-        return false;
-    exchange->reserved += bytes;
-    return true;
+enum attn_status exchange_reserve(struct exchange *exchange, size_t bytes,
+                                  const struct exchange_room *room, struct attn_error *error) {
+    struct admission *admission = exchange->service->admission;
+    const size_t budget = admission_budget(admission);
+    if (bytes > budget - exchange->reserved)
+        return attn_fail_limit(error, room->too_large, "", (double)budget,
+                               "With %s the call needs more than the %zu bytes that this service "
+                               "has for all calls. %s",
+                               room->what, budget, room->advice);
+    if (exchange_key_reserve(exchange, bytes, room, error) != ATTN_OK)
+        return error->status;
+    if (admission_reserve(admission, bytes, exchange_right(exchange)) == ADMISSION_GRANTED) {
+        exchange->reserved += bytes;
+        return ATTN_OK;
+    }
+    exchange_key_release(exchange, bytes);
+    return attn_fail(error, ATTN_OVERLOADED, "",
+                     "There is no room for %s now; try again after the time that Retry-After "
+                     "says.",
+                     room->what);
 }
 
 void exchange_release(struct exchange *exchange, size_t bytes) {
     exchange->reserved -= bytes;
+    exchange_key_release(exchange, bytes);
     admission_release(exchange->service->admission, bytes);
-}
-
-bool exchange_enter_queue(struct exchange *exchange) {
-    const struct service *service = exchange->service;
-    const size_t limit = service->limits.queue_limit;
-    struct problem problem;
-    if (admission_enter_queue(service->admission)) {
-        atomic_store(&exchange->begin_before,
-                     clock_deadline(exchange->completed, service->limits.queue_timeout_ms));
-        return true;
-    }
-    problem_set(&problem, ATTN_OVERLOADED, NULL,
-                "As many calls wait as may (queue_limit = %zu); try again after the time that "
-                "Retry-After says.",
-                limit);
-    problem.limit = (double)limit;
-    exchange_refuse(exchange, &problem);
-    return false;
 }
 
 void exchange_sleep(struct exchange *exchange) {
@@ -114,11 +113,14 @@ void exchange_woken(struct exchange *exchange) {
     const bool was_complete = exchange->completed != 0;
     assert(event > EXCHANGE_ASLEEP);
     atomic_store(&exchange->event, EXCHANGE_AWAKE); /* whoever comes late wakes nobody */
-    atomic_store(&exchange->begin_before, 0);
+    exchange_leave_queue(exchange);
     exchange->launch = NULL;
     exchange->state = EXCHANGE_RECEIVING;
     if (!was_complete)
         exchange_body_woken(exchange, event == EXCHANGE_EVENT_DONE);
+    exchange->is_left_alone |= event != EXCHANGE_EVENT_DONE;
+    if (event != EXCHANGE_EVENT_DONE && was_complete && exchange->work->give_up != NULL)
+        exchange->work->give_up(exchange->work);
     if (event != EXCHANGE_EVENT_DONE)
         set_event_problem(exchange, event);
     else if (was_complete)
@@ -157,10 +159,16 @@ void exchange_answer_text(struct exchange *exchange, const char *media_type) {
         exchange_answer(exchange, 200, media_type, exchange->text.data, exchange->text.length);
 }
 
+/* What Retry-After says: whole seconds, at least one and at most a minute. */
+static unsigned retry_seconds(const struct exchange *exchange, int status) {
+    enum { LONGEST = 60 };
+    const double wait = status == 503 ? exchange_busy_seconds(exchange) : exchange->wait_seconds;
+    if (status != 503 && status != 429)
+        return 0;
+    return wait >= LONGEST ? LONGEST : (unsigned)wait + 1;
+}
+
 void exchange_refuse(struct exchange *exchange, const struct problem *problem) {
-    static const char *const no_memory[] = {
-        [PROBLEM_DETAILS] = "{\"type\":\"/problems/out-of-memory\",\"status\":503}\n",
-        [PROBLEM_OIP] = "{\"error\":\"The service has no memory for this call now.\"}\n"};
     const enum problem_form form = route_errors(exchange->path);
     const char *media_type = problem_content_type(form);
     exchange->state = EXCHANGE_REFUSED;
@@ -170,11 +178,12 @@ void exchange_refuse(struct exchange *exchange, const struct problem *problem) {
     text_clear(&exchange->text);
     problem_write(problem, form, exchange->id, &exchange->text);
     if (exchange->text.failed)
-        exchange_answer(exchange, 503, media_type, no_memory[form], strlen(no_memory[form]));
+        exchange_answer(exchange, 503, media_type, problem_no_memory(form),
+                        strlen(problem_no_memory(form)));
     else
         exchange_answer(exchange, status, media_type, exchange->text.data, exchange->text.length);
     exchange->answer.problem = problem->code;
-    exchange->answer.retry_after = status == 503;
+    exchange->answer.retry_after = retry_seconds(exchange, status);
     exchange->answer.close |=
         problem->code == PROBLEM_BAD_FRAMING || problem->code == PROBLEM_LENGTH_REQUIRED ||
         problem->code == PROBLEM_TRANSFER_CODING || problem->code == ATTN_DRAINING;
@@ -198,8 +207,8 @@ const char *exchange_timing(const struct exchange *exchange, char *text, size_t 
     for (int i = 0; i < STAGE_WRITE && used < size; i++)
         if (exchange->stage[i] >= 0)
             used += (size_t)snprintf(
-                text + used, size - used, "%s%s;dur=%.3f", used == 0 ? "" : ", ",
-                metrics_stage_name((enum metrics_stage)i), 1e-6 * (double)exchange->stage[i]);
+                text + used, size - used, "%s%s;dur=" CLOCK_MS_FORMAT, used == 0 ? "" : ", ",
+                metrics_stage_name((enum metrics_stage)i), CLOCK_MS_ARGUMENTS(exchange->stage[i]));
     return text;
 }
 
@@ -209,6 +218,23 @@ static size_t counted_route(const struct exchange *exchange) {
     if (route == NULL && !exchange->escaped_path)
         route = route_of_path(exchange->path);
     return route != NULL ? route_index(route) : route_count();
+}
+
+/* The history is of calls that compute, without what looks at it or at captures. */
+static void note_latency(const struct exchange *exchange, const struct metrics_request *request) {
+    const struct route *route = exchange->route;
+    if (route == NULL || request->method != HTTP_POST ||
+        (route->access != ACCESS_INFER && route->access != ACCESS_SESSIONS))
+        return;
+    struct latency_call call = {
+        .id = exchange->id,
+        .capture = exchange->kept_as,
+        .status = request->code,
+        .shape = exchange->shape,
+        .nanoseconds = request->nanoseconds,
+    };
+    memcpy(call.stage, request->stage, sizeof call.stage);
+    latency_note(exchange->service->latency, &call, latency_now());
 }
 
 void exchange_end(struct exchange *exchange, bool whole) {
@@ -234,6 +260,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
         .media_type = exchange->content_type,
         .problem = exchange->answer.problem != 0 ? problem_name(exchange->answer.problem) : "",
         .kernel = exchange->kernel,
+        .key = exchange->pass.key == NULL ? NULL : exchange->pass.key->name,
         .status = request.code,
         .whole = whole && exchange->state == EXCHANGE_SENT,
         .body_bytes = exchange->received,
@@ -243,5 +270,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
     struct access_log_entry line = entry;
     memcpy(line.stage, exchange->stage, sizeof line.stage);
     access_log_request(exchange->service->log, &line);
+    note_latency(exchange, &request);
     metrics_end_request(exchange->service->metrics, &request);
+    exchange_key_leave(exchange);
 }

@@ -22,8 +22,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/auth/auth.h"
+#include "server/backlog.h"
 #include "server/codecs/codec.h"
 #include "server/codings/coding.h"
+#include "server/latency.h"
 #include "server/problem.h"
 #include "server/request_id.h"
 #include "server/routes.h"
@@ -49,16 +52,29 @@ enum exchange_event {
     EXCHANGE_EVENT_SHUTDOWN    /* the drain's deadline */
 };
 
+/* A header that an answer of one kind has; `name` is static. */
+struct exchange_header {
+    const char *name;
+    char value[48];
+};
+enum { EXCHANGE_HEADERS_MOST = 5 };
+
 struct exchange_answer {
     int status;
     const char *media_type; /* NULL: no body */
     const char *coding;     /* what it is packed with; NULL: it is as it is */
     bool varies;            /* with Accept-Encoding */
+    bool is_immutable;      /* what this path answers never changes */
     const void *data;       /* borrowed from the exchange or static */
     size_t length;
     const char *allow, *etag, *policy; /* values of Allow, ETag, Content-Security-Policy, or NULL */
-    size_t json_bytes; /* how much of it is JSON, where other bytes follow; else 0 */
-    bool retry_after, close;
+    const char *challenge;             /* of WWW-Authenticate, or NULL */
+    const char *location;              /* of Location, or NULL */
+    size_t json_bytes;    /* how much of it is JSON, where other bytes follow; else 0 */
+    unsigned retry_after; /* seconds; 0: it does not say */
+    struct exchange_header headers[EXCHANGE_HEADERS_MOST];
+    size_t header_count;
+    bool close;
     int problem; /* its code, or 0 */
 };
 
@@ -73,6 +89,9 @@ struct exchange_work {
     /* After the sleep, on the I/O thread: answers with what the workers left, or sets the
        exchange's launch to sleep again. */
     void (*conclude)(struct exchange_work *work, struct exchange *exchange);
+    /* After a sleep that something else has ended, on the I/O thread: gives up waiting; or NULL. */
+    void (*give_up)(struct exchange_work *work);
+    struct session_wait *wait; /* for a session's turn, while it waits for that */
     void (*free)(struct exchange_work *work);
 };
 
@@ -87,6 +106,9 @@ struct exchange {
     const char *content_encoding, *accept_encoding, *if_none_match;
     const char *json_length; /* how much of the body is JSON: codec_oip.h; or NULL */
     const char *origin;      /* of the page that asks, if its pages may read the answer; or NULL */
+    const char *host, *authorization; /* or NULL */
+    bool foreign_page;                /* a page of another site asks, and may not read the answer */
+    bool at_ops;                      /* it came to an operators' address */
     bool is_preflight, asks_private_network; /* a browser's question before the request proper */
     struct codec_query_option *query;        /* owned array of borrowed text */
     size_t query_count;
@@ -108,6 +130,14 @@ struct exchange {
     uint64_t received; /* of the body, as it came */
     uint64_t thrown_away;
     size_t reserved; /* of the budget; changed by whoever works on the exchange, one at a time */
+    struct auth_pass pass;  /* its key, where keys are on */
+    size_t reserved_of_key; /* of the key's memory; as `reserved` */
+    bool is_counted;        /* among the key's requests in flight */
+    bool is_left_alone;     /* it was woken before its worker was done, who may hold on to it */
+    bool is_lost;        /* it was done, and there was no memory to say so: no answer says else */
+    double wait_seconds; /* until a quota lets it in */
+    char challenge[128], location[96];
+    char etag[64]; /* where the answer's is made for it */
     struct admission_waiter waiter;
 
     enum exchange_state state;
@@ -115,6 +145,8 @@ struct exchange {
     atomic_int event;                  /* enum exchange_event */
     atomic_int_least64_t deadline;     /* of the call; 0: none */
     atomic_int_least64_t begin_before; /* while it waits to begin; 0: it has begun, or may wait */
+    atomic_int_least64_t queued_at;    /* when its wait for a worker began; 0: it does not wait */
+    const struct backlog_call *queued; /* and with what; read only while it sleeps */
     atomic_bool *cancel;               /* of its job, or NULL; set before it sleeps */
     /* Set by a handler that answers from elsewhere: called once the connection sleeps. */
     void (*launch)(struct exchange *exchange);
@@ -124,11 +156,19 @@ struct exchange {
     struct arena *arena; /* the I/O thread's */
 
     struct exchange_answer answer;
-    struct text text;   /* owned: the answer where it is text */
-    const char *kernel; /* for the log, or NULL */
+    struct text text;              /* owned: the answer where it is text */
+    const char *kernel;            /* for the log, or NULL */
+    enum latency_shape shape;      /* of its call, for the history */
+    char kept_as[REQUEST_ID_SIZE]; /* the capture that its call became, or "" */
     int64_t began, completed, sent;
     int64_t stage[STAGE_COUNT]; /* nanoseconds; -1: not had */
 };
+
+/* Of whoever asks, whose sessions and captures are its own; NULL without keys, where all are
+   everyone's. */
+static inline struct account *exchange_account(const struct exchange *exchange) {
+    return exchange->pass.key == NULL ? NULL : exchange->pass.key->account;
+}
 
 /* With one reference. NULL when there is no memory. Counts as a request in flight from here to
    exchange_end(). */
@@ -155,6 +195,9 @@ void exchange_end(struct exchange *exchange, bool whole);
 
 /* Ways to answer. Refusing keeps the first refusal. */
 void exchange_refuse(struct exchange *exchange, const struct problem *problem);
+/* Refuses a body of `length` bytes, so far where it `grows`, for the limit of `most` bytes: that of
+   every body, or the lower one of JSON. */
+void exchange_refuse_length(struct exchange *exchange, size_t most, uint64_t length, bool grows);
 void exchange_fail(struct exchange *exchange, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void exchange_answer(struct exchange *exchange, int status, const char *media_type,
@@ -164,13 +207,31 @@ void exchange_answer_text(struct exchange *exchange, const char *media_type);
 /* The same in gzip where Accept-Encoding allows it: for text that only programs read. */
 void exchange_answer_packed_text(struct exchange *exchange, const char *media_type);
 
-/* Reserves more of the budget at once; false when there is no room. */
-bool exchange_reserve(struct exchange *exchange, size_t bytes);
+/* What room is asked for, a noun with its article, and what to say when there can never be so much:
+   a status, and how to need less. */
+struct exchange_room {
+    const char *what;
+    enum attn_status too_large;
+    const char *advice;
+};
+/* Reserves more of the budget at once, or fails: as a quota of the key, as OVERLOADED, or as
+   room->too_large when beside what the exchange has already it is more than there is. */
+enum attn_status exchange_reserve(struct exchange *exchange, size_t bytes,
+                                  const struct exchange_room *room, struct attn_error *error);
 /* Gives back what exchange_reserve gave. */
 void exchange_release(struct exchange *exchange, size_t bytes);
-/* Takes a place among the calls that wait for a worker, and says until when it may begin; false
-   when there is none: then the exchange has its answer. */
-bool exchange_enter_queue(struct exchange *exchange);
+/* Counts planned work to the key, if there is one; fails as a quota. */
+enum attn_status exchange_charge(struct exchange *exchange, double flops, struct attn_error *error);
+/* Takes a place in the backlog for `work`, which `call` then has, and among the calls that wait for
+   a worker, and says until when it may begin; false when there is none: then the exchange has its
+   answer. `call` must stay until the exchange has left the queue. */
+bool exchange_enter_queue(struct exchange *exchange, struct backlog_call *call,
+                          struct backlog_work work);
+/* Its worker has begun with it, or it is over. */
+void exchange_leave_queue(struct exchange *exchange);
+/* What it has to do is known by now; fails as OVERLOADED. */
+enum attn_status exchange_revise_work(struct exchange *exchange, struct backlog_call *call,
+                                      struct backlog_work work, struct attn_error *error);
 /* The Server-Timing header's value; returns text. */
 const char *exchange_timing(const struct exchange *exchange, char *text, size_t size);
 

@@ -19,10 +19,11 @@ enum { CHUNKED_FIRST = 64 << 10 };
 static void refuse_unmatched(struct exchange *exchange, bool path_known) {
     char hint[100];
     if (!path_known) {
-        exchange_fail(exchange, PROBLEM_NOT_FOUND,
-                      "There is nothing at the path \"%.100s\"%s. Did you mean %s?", exchange->path,
-                      exchange->escaped_path ? " when it is written with percent signs" : "",
-                      route_nearest(exchange->path, hint, sizeof hint));
+        exchange_fail(
+            exchange, PROBLEM_NOT_FOUND,
+            "There is nothing at the path \"%.100s\"%s. Did you mean %s? /docs has them all.",
+            exchange->path, exchange->escaped_path ? " when it is written with percent signs" : "",
+            route_nearest(exchange->path, hint, sizeof hint));
         return;
     }
     exchange->answer.allow = route_allow(exchange->path, exchange->allow, sizeof exchange->allow);
@@ -35,19 +36,28 @@ static void refuse_unmatched(struct exchange *exchange, bool path_known) {
                   exchange->path, exchange->method_name, exchange->allow);
 }
 
+void exchange_refuse_length(struct exchange *exchange, size_t most, uint64_t length, bool grows) {
+    const bool json = most < exchange->service->limits.body_bytes;
+    const char *const about = grows ? "at least " : "";
+    struct problem problem;
+    if (most == 0)
+        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
+                    "This request has no body; one of %s%llu bytes came. Send it without.", about,
+                    (unsigned long long)length);
+    else
+        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
+                    "The body may have %zu bytes%s; this one has %s%llu. Send %sless per call, or "
+                    "have the operator raise %s.",
+                    most, json ? " in JSON" : "", about, (unsigned long long)length,
+                    json ? "safetensors or " : "", json ? "json_max_body" : "max_body");
+    problem.limit = (double)most;
+    exchange_refuse(exchange, &problem);
+}
+
 static bool refuse_length(struct exchange *exchange, uint64_t length) {
     if (length <= exchange->body_limit)
         return false;
-    const bool json = exchange->body_limit < exchange->service->limits.body_bytes;
-    struct problem problem;
-    problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
-                "The body may have %zu bytes%s; this one has %s%llu. Send %sless per call, or have "
-                "the operator raise %s.",
-                exchange->body_limit, json ? " in JSON" : "",
-                exchange->has_length ? "" : "at least ", (unsigned long long)length,
-                json ? "safetensors or " : "", json ? "json_max_body" : "max_body");
-    problem.limit = (double)exchange->body_limit;
-    exchange_refuse(exchange, &problem);
+    exchange_refuse_length(exchange, exchange->body_limit, length, !exchange->has_length);
     return true;
 }
 
@@ -60,6 +70,12 @@ size_t exchange_body_cost(const struct exchange *exchange, size_t bytes) {
         !attn_add_size(cost, exchange->body_extra, &cost))
         cost = SIZE_MAX;
     return attn_min_size(cost, admission_budget(exchange->service->admission));
+}
+
+static void refuse_error(struct exchange *exchange, const struct attn_error *error) {
+    struct problem problem;
+    problem_from_error(&problem, error);
+    exchange_refuse(exchange, &problem);
 }
 
 static bool take_buffer(struct exchange *exchange) {
@@ -115,12 +131,21 @@ static void admit(struct exchange *exchange) {
     struct service *service = exchange->service;
     const size_t bytes = exchange->has_length ? (size_t)exchange->content_length : CHUNKED_FIRST;
     const size_t cost = exchange_body_cost(exchange, bytes);
-    if (admission_reserve(service->admission, cost, true) == ADMISSION_GRANTED) {
+    static const struct exchange_room room = {
+        .what = "its body", .too_large = ATTN_BODY_TOO_LARGE, .advice = "Send less per call."};
+    struct attn_error error = {0};
+    if (exchange_key_reserve(exchange, cost, &room, &error) != ATTN_OK) {
+        refuse_error(exchange, &error);
+        return;
+    }
+    const enum admission_right right =
+        exchange_right(exchange) == ADMISSION_KEPT ? ADMISSION_KEPT : ADMISSION_FIRST;
+    if (admission_reserve(service->admission, cost, right) == ADMISSION_GRANTED) {
         exchange->reserved = cost;
         take_buffer(exchange);
         return;
     }
-    exchange->waiter = (struct admission_waiter){.bytes = cost, .granted = granted};
+    exchange->waiter = (struct admission_waiter){.bytes = cost, .right = right, .granted = granted};
     atomic_store(&exchange->begin_before,
                  clock_deadline(exchange->began, service->limits.queue_timeout_ms));
     exchange->launch = wait_for_bytes;
@@ -137,6 +162,10 @@ void exchange_head(struct exchange *exchange) {
         refuse_unmatched(exchange, path_known);
         return;
     }
+    if (!exchange_access(exchange, &problem)) {
+        exchange_refuse(exchange, &problem);
+        return;
+    }
     if (exchange->stray_body) {
         exchange_fail(exchange, PROBLEM_BAD_FRAMING,
                       "This method takes no body; send the request without one.");
@@ -150,7 +179,7 @@ void exchange_head(struct exchange *exchange) {
     }
     if (exchange->route->check == NULL)
         return;
-    if (service_phase(exchange->service) >= SERVICE_DRAINING) {
+    if (service_phase(exchange->service) >= SERVICE_CUTTING) {
         exchange_fail(exchange, ATTN_DRAINING,
                       "The service is shutting down; try again elsewhere.");
         return;
@@ -159,7 +188,8 @@ void exchange_head(struct exchange *exchange) {
         exchange_refuse(exchange, &problem);
         return;
     }
-    if (!refuse_length(exchange, exchange->has_length ? exchange->content_length : 0))
+    if (!refuse_length(exchange, exchange->has_length ? exchange->content_length : 0) &&
+        exchange_check_backlog(exchange))
         admit(exchange);
 }
 
@@ -171,10 +201,13 @@ static bool grow(struct exchange *exchange, size_t needed) {
         attn_min_size(attn_max_size(needed, exchange->body_capacity * 2), exchange->body_limit);
     const size_t more = exchange_body_cost(exchange, capacity) -
                         exchange_body_cost(exchange, exchange->body_capacity);
-    if (!exchange_reserve(exchange, more)) {
-        exchange_fail(exchange, ATTN_OVERLOADED,
-                      "There is no room for the rest of the body now; try again after the time "
-                      "that Retry-After says. A body with a Content-Length may wait for room.");
+    static const struct exchange_room room = {
+        .what = "the rest of the body, which with a Content-Length may wait for it,",
+        .too_large = ATTN_OVERLOADED,
+        .advice = "Send less per call."};
+    struct attn_error error = {0};
+    if (exchange_reserve(exchange, more, &room, &error) != ATTN_OK) {
+        refuse_error(exchange, &error);
         return false;
     }
     void *body = buffer_take(capacity);

@@ -117,25 +117,17 @@ struct unpacking {
     struct exchange *exchange;
     struct attn_job job;
     struct unpacker unpacker;
-    struct attn_error error; /* status OK: none */
-    atomic_bool queued;      /* counted among those that wait */
+    struct attn_error error;  /* status OK: none */
+    atomic_bool queued;       /* counted among those that wait */
+    struct backlog_call load; /* its part of the backlog */
     int64_t waits_since, waited, worked;
 };
 
 static enum attn_status reserve(void *owner, size_t bytes, struct attn_error *error) {
-    struct exchange *exchange = owner;
-    const size_t budget = admission_budget(exchange->service->admission);
-    if (bytes > budget || exchange->reserved > budget - bytes)
-        return attn_fail_limit(error, ATTN_BODY_TOO_LARGE, "", (double)budget,
-                               "The body unpacks to more than fits into the %zu bytes that this "
-                               "service has for all calls. Send less per call.",
-                               budget);
-    if (!exchange_reserve(exchange, bytes))
-        return attn_fail(
-            error, ATTN_OVERLOADED, "",
-            "There is no room for the unpacked body now; try again after the time that "
-            "Retry-After says.");
-    return ATTN_OK;
+    static const struct exchange_room room = {.what = "what its body unpacks to",
+                                              .too_large = ATTN_BODY_TOO_LARGE,
+                                              .advice = "Send less per call."};
+    return exchange_reserve(owner, bytes, &room, error);
 }
 
 static void release(void *owner, size_t bytes) {
@@ -178,6 +170,7 @@ static void leave_queue(struct unpacking *unpacking) {
 static void unpacking_free(struct exchange_work *base) {
     struct unpacking *unpacking = (struct unpacking *)base;
     leave_queue(unpacking);
+    backlog_leave(unpacking->exchange->service->backlog, &unpacking->load, clock_now());
     unpacker_close(&unpacking->unpacker);
     free(unpacking);
 }
@@ -213,7 +206,7 @@ static void step(struct attn_job *job, size_t index, void *workspace,
     (void)index;
     (void)workspace;
     unpacking->waited = clock_now() - unpacking->waits_since;
-    atomic_store(&unpacking->exchange->begin_before, 0);
+    exchange_leave_queue(unpacking->exchange);
     leave_queue(unpacking);
     while (!is_over(unpacking) && !attn_checkpoint_stops(checkpoint))
         unpack(unpacking, PIECE);
@@ -228,6 +221,10 @@ static bool finished(struct attn_job *job) {
     return false;
 }
 
+static double seconds_of(const struct exchange *exchange) {
+    return (double)exchange->body_length / UNPACK_SPEED;
+}
+
 /* The exchange sleeps. */
 static void launch(struct exchange *exchange) {
     struct unpacking *unpacking = (struct unpacking *)exchange->work;
@@ -236,13 +233,15 @@ static void launch(struct exchange *exchange) {
     unpacking->job.step = step;
     unpacking->job.finished = finished;
     unpacking->job.steps = 1;
-    unpacking->job.cost = (double)exchange->body_length / UNPACK_SPEED;
+    unpacking->job.cost = seconds_of(exchange);
     attn_scheduler_submit(exchange->service->scheduler, &unpacking->job);
 }
 
 static void hand_over(struct unpacking *unpacking) {
     struct exchange *exchange = unpacking->exchange;
-    if (!exchange_enter_queue(exchange))
+    const struct backlog_work work = {.pace = BACKLOG_BODY, .seconds = seconds_of(exchange)};
+    unpacking->load.cancelled = &unpacking->job.cancelled;
+    if (!exchange_enter_queue(exchange, &unpacking->load, work))
         return;
     atomic_store(&unpacking->queued, true);
     exchange->cancel = &unpacking->job.cancelled;
@@ -262,7 +261,7 @@ static void begin(struct exchange *exchange) {
         exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for this call now.");
         return;
     }
-    unpacking->base = (struct exchange_work){conclude, unpacking_free};
+    unpacking->base = (struct exchange_work){.conclude = conclude, .free = unpacking_free};
     unpacking->exchange = exchange;
     unpacker_init(&unpacking->unpacker, exchange->coding, exchange->body, exchange->body_length,
                   &most, &account);

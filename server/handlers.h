@@ -14,14 +14,42 @@ void merge_handle(struct exchange *exchange);
 bool scaling_check(struct exchange *exchange, struct problem *problem);
 void scaling_handle(struct exchange *exchange);
 
+/* Sessions (server/sessions). */
+bool sessions_create_check(struct exchange *exchange, struct problem *problem);
+void sessions_create(struct exchange *exchange);
+void sessions_list(struct exchange *exchange);
+void sessions_get(struct exchange *exchange);
+void sessions_delete(struct exchange *exchange);
+bool sessions_named_check(struct exchange *exchange, struct problem *problem);
+void sessions_truncate(struct exchange *exchange);
+void sessions_fork(struct exchange *exchange);
+bool sessions_step_check(struct exchange *exchange, struct problem *problem);
+void sessions_step(struct exchange *exchange);
+bool sessions_steps_check(struct exchange *exchange, struct problem *problem);
+void sessions_steps(struct exchange *exchange);
+void sessions_snapshot(struct exchange *exchange);
+
+/* Captures (server/captures). */
+void captures_list_handle(struct exchange *exchange);
+void captures_drop_handle(struct exchange *exchange);
+void capture_show_handle(struct exchange *exchange);
+void capture_drop_handle(struct exchange *exchange);
+void capture_pin_handle(struct exchange *exchange);
+void capture_unpin_handle(struct exchange *exchange);
+void capture_map_handle(struct exchange *exchange);
+void capture_cell_handle(struct exchange *exchange);
+void capture_stats_handle(struct exchange *exchange);
+bool capture_compare_check(struct exchange *exchange, struct problem *problem);
+void capture_compare_handle(struct exchange *exchange);
+
 /* Whether calls are taken; false when the exchange has been refused for it. */
 bool ops_check_ready(struct exchange *exchange);
 void ops_health(struct exchange *exchange);
 void ops_ready(struct exchange *exchange);
 void ops_metrics(struct exchange *exchange);
+void ops_latency(struct exchange *exchange);
 void ops_describe(struct exchange *exchange);
-void ops_contract(struct exchange *exchange);
-void ops_page(struct exchange *exchange);
+void ops_document(struct exchange *exchange);
 
 /* The Open Inference Protocol (oip_handler.c). */
 struct oip_model;

@@ -55,3 +55,16 @@ bool header_list_next(const char **at, struct header_item *item) {
 bool header_item_is(const struct header_item *item, const char *word) {
     return strlen(word) == item->length && strncasecmp(item->text, word, item->length) == 0;
 }
+
+bool header_list_has_tag(const char *list, const char *etag) {
+    const size_t length = strlen(etag);
+    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        if (*at == '*')
+            return true;
+        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
+        if (strncmp(at, etag, length) == 0)
+            return true;
+    }
+    return false;
+}

@@ -19,6 +19,9 @@ struct header_item {
 /* The next element that is not empty, and *at moves behind it; false when there is none. `*at` may
    be NULL for a header that is absent. */
 bool header_list_next(const char **at, struct header_item *item);
+/* Whether a list of entity tags (NULL: none), or "*", has this one; tags are compared weakly, as
+   RFC 9110 has it for If-None-Match. */
+bool header_list_has_tag(const char *list, const char *etag);
 /* Whether the element is this word, in whatever case. */
 bool header_item_is(const struct header_item *item, const char *word);
 

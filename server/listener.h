@@ -3,6 +3,7 @@
 #ifndef SERVER_LISTENER_H
 #define SERVER_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,11 +17,17 @@ int listener_open(const char *host, uint16_t port, char *error, size_t error_siz
  * that is listened on, and a file of another kind, are refused.
  */
 int listener_open_path(const char *path, mode_t mode, char *error, size_t error_size);
-/* The port it has; 0 for one at a path. */
-uint16_t listener_port(int listener);
+/* "http://127.0.0.1:8080", "https://[::1]:8443" or "unix:/run/a.sock": where it listens. Returns
+   text. */
+enum { LISTENER_PLACE_SIZE = 160 };
+const char *listener_describe(int listener, bool is_tls, char *text, size_t size);
+bool listener_is_path(int listener);
+/* Whether only this machine can connect: by a loopback address or a path. */
+bool listener_is_local(int listener);
 /* From now on connecting is refused at once, instead of waiting for an accept that never comes. */
 void listener_shut(int listener);
-/* Removes the path, unless meanwhile another has taken it. The listener must still be open. */
-void listener_remove_path(int listener, const char *path);
+/* Removes its path, where it has one, unless meanwhile another has taken it. The listener must
+   still be open. */
+void listener_remove_path(int listener);
 
 #endif

@@ -40,8 +40,10 @@ struct metrics *metrics_create(void) {
     assert(route_count() < ROUTE_ROOM && oip_model_at(MODEL_ROOM) == NULL);
     assert(coding_at(CODING_ROOM) == NULL);
     struct metrics *metrics = calloc(1, sizeof *metrics);
-    if (metrics != NULL)
-        metrics->started_at = now_seconds();
+    if (metrics == NULL)
+        return NULL;
+    metrics->started_at = now_seconds();
+    metrics_reloaded(metrics, true);
     return metrics;
 }
 
@@ -135,6 +137,11 @@ void metrics_count_call(struct metrics *metrics, const struct metrics_call *call
             add(&metrics->kernels[i], 1);
 }
 
+void metrics_count_step(struct metrics *metrics, size_t rows, int64_t nanoseconds) {
+    add(&metrics->session_rows, rows);
+    observe(&metrics->steps[rows > 0], nanoseconds);
+}
+
 void metrics_count_packed(struct metrics *metrics, size_t coding,
                           enum metrics_direction direction) {
     add(&metrics->packed[coding][direction], 1);
@@ -142,6 +149,16 @@ void metrics_count_packed(struct metrics *metrics, size_t coding,
 
 void metrics_count_rejection(struct metrics *metrics, int code) {
     add(&metrics->rejections[code], 1);
+}
+
+void metrics_reloaded(struct metrics *metrics, bool successful) {
+    atomic_store(&metrics->reload_successful, successful);
+    if (successful)
+        atomic_store(&metrics->reloaded_at, now_seconds());
+}
+
+void metrics_certificate(struct metrics *metrics, double expires) {
+    atomic_store(&metrics->certificate_expires, expires);
 }
 
 void metrics_connection(struct metrics *metrics, int change) {

@@ -63,10 +63,17 @@ void metrics_begin_request(struct metrics *metrics);
 /* Counts a request and, last, takes it out of those in flight. */
 void metrics_end_request(struct metrics *metrics, const struct metrics_request *request);
 void metrics_count_call(struct metrics *metrics, const struct metrics_call *call);
+/* A session's step that has succeeded: rows that it appended, and nanoseconds since its turn came.
+ */
+void metrics_count_step(struct metrics *metrics, size_t rows, int64_t nanoseconds);
 /* A body that was compressed; `coding` is coding_index(). */
 void metrics_count_packed(struct metrics *metrics, size_t coding, enum metrics_direction direction);
 /* `code` is a problem's (problem.h). */
 void metrics_count_rejection(struct metrics *metrics, int code);
+/* The configuration that is read again while the service runs was read, or had to be refused. */
+void metrics_reloaded(struct metrics *metrics, bool successful);
+/* A certificate that is good until then, in seconds since 1970, has come into force. */
+void metrics_certificate(struct metrics *metrics, double expires);
 void metrics_connection(struct metrics *metrics, int change);
 int64_t metrics_in_flight(struct metrics *metrics);
 void metrics_read_model(const struct metrics *metrics, size_t model, struct metrics_model *out);

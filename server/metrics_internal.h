@@ -31,8 +31,8 @@ extern const struct metrics_size metrics_sizes[SIZE_COUNT];
 /* The status codes that an answer can have; the last row stands for any other. */
 /* clang-format off */
 #define METRICS_CODES(X) \
-    X(200) X(204) X(304) X(400) X(401) X(403) X(404) X(405) X(406) X(408) X(409) X(410) X(411) \
-    X(413) X(415) X(417) X(421) X(422) X(429) X(499) X(500) X(501) X(503) X(504) X(0)
+    X(200) X(201) X(204) X(304) X(400) X(401) X(403) X(404) X(405) X(406) X(408) X(409) X(410) \
+    X(411) X(413) X(414) X(415) X(417) X(421) X(422) X(429) X(499) X(500) X(501) X(503) X(504) X(0)
 /* clang-format on */
 enum {
 #define X(code) +1
@@ -63,9 +63,14 @@ struct metrics {
     metrics_counter flops, scores_computed, scores_skipped;
     metrics_counter kernels[KERNEL_ROOM];
     metrics_counter packed[CODING_ROOM][METRICS_DIRECTIONS];
+    metrics_counter session_rows;
+    struct histogram steps[2]; /* of sessions: those that attend alone, and those that append */
     metrics_counter rejections[PROBLEM_COUNT];
     struct model_counters models[MODEL_ROOM];
     double started_at; /* seconds since 1970 */
+    atomic_bool reload_successful;
+    _Atomic double reloaded_at;         /* seconds since 1970 */
+    _Atomic double certificate_expires; /* the same; 0: there is none */
 };
 
 static inline uint64_t metrics_read(const metrics_counter *counter) {

@@ -5,13 +5,16 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include "server/captures/captures.h"
+#include "server/clock.h"
 #include "server/codecs/codec_oip.h"
 #include "server/codings/coding.h"
 #include "server/header_list.h"
+#include "server/heap.h"
 #include "server/metrics_internal.h"
 #include "server/service.h"
+#include "server/sessions/session_table.h"
 
 enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 
@@ -109,6 +112,14 @@ static void write_queue_depth(const struct writer *w) {
     sample(w, "", "", (double)admission_queue_depth(w->service->admission));
 }
 
+static void write_backlog(const struct writer *w) {
+    sample(w, "", "", backlog_total(w->service->backlog, clock_now()));
+}
+
+static void write_shedding(const struct writer *w) {
+    sample(w, "", "", backlog_sheds(w->service->backlog, clock_now()) ? 1 : 0);
+}
+
 static void write_in_flight_bytes(const struct writer *w) {
     sample(w, "", "", (double)admission_bytes(w->service->admission));
 }
@@ -158,6 +169,48 @@ static void write_packed_bodies(const struct writer *w) {
         }
 }
 
+static struct session_counts read_sessions(const struct writer *w) {
+    struct session_counts counts = {0};
+    if (w->service->sessions != NULL)
+        session_table_read(w->service->sessions, &counts);
+    return counts;
+}
+
+static void write_sessions(const struct writer *w) {
+    sample(w, "", "", (double)read_sessions(w).sessions);
+}
+
+static void write_session_pages(const struct writer *w) {
+    sample(w, "", "", (double)read_sessions(w).pages);
+}
+
+static void write_session_bytes(const struct writer *w) {
+    sample(w, "", "", (double)read_sessions(w).bytes);
+}
+
+static void write_session_budget(const struct writer *w) {
+    sample(w, "", "", (double)read_sessions(w).budget);
+}
+
+static void write_sessions_created(const struct writer *w) {
+    sample(w, "", "", (double)read_sessions(w).created);
+}
+
+static void write_sessions_ended(const struct writer *w) {
+    sample(w, "", "reason=\"deleted\"", (double)read_sessions(w).deleted);
+    sample(w, "", "reason=\"expired\"", (double)read_sessions(w).expired);
+    sample(w, "", "reason=\"key_removed\"", (double)read_sessions(w).orphaned);
+}
+
+static void write_session_tokens(const struct writer *w) {
+    sample(w, "", "", (double)metrics_read(&w->metrics->session_rows));
+}
+
+static void write_session_step(const struct writer *w) {
+    histogram_samples(w, "appends=\"false\"", &w->metrics->steps[0]);
+    histogram_samples(w, "appends=\"true\"", &w->metrics->steps[1]);
+}
+
 static void write_inference_requests(const struct writer *w) {
     const struct oip_model *model;
     char labels[96];
@@ -179,6 +232,48 @@ static void write_rejections(const struct writer *w) {
     }
 }
 
+static void write_captures(const struct writer *w) {
+    sample(w, "", "", (double)captures_count(w->service->captures).count);
+}
+
+static void write_capture_bytes(const struct writer *w) {
+    sample(w, "", "", (double)captures_count(w->service->captures).bytes);
+}
+
+static void write_captures_added(const struct writer *w) {
+    sample(w, "", "", (double)captures_count(w->service->captures).added);
+}
+
+static void write_captures_evicted(const struct writer *w) {
+    sample(w, "", "", (double)captures_count(w->service->captures).evicted);
+}
+
+static void write_captures_refused(const struct writer *w) {
+    sample(w, "", "", (double)captures_count(w->service->captures).refused);
+}
+
+static void write_log_lost(const struct writer *w) {
+    sample(w, "", "", (double)atomic_load(&w->service->log->lost));
+}
+
+static void write_reload_successful(const struct writer *w) {
+    sample(w, "", "", atomic_load(&w->metrics->reload_successful) ? 1 : 0);
+}
+
+static void write_reload_time(const struct writer *w) {
+    sample(w, "", "", atomic_load(&w->metrics->reloaded_at));
+}
+
+static void write_certificate(const struct writer *w) {
+    const double expires = atomic_load(&w->metrics->certificate_expires);
+    if (expires != 0)
+        sample(w, "", "", expires);
+}
+
+static void write_keys(const struct writer *w) {
+    sample(w, "", "", (double)auth_count(w->service->auth));
+}
+
 static void write_build_info(const struct writer *w) {
     text_format(w->out, "%s{version=\"%s\",compiler=", w->name, ATTN_VERSION);
     text_label(w->out, __VERSION__);
@@ -195,23 +290,12 @@ static void write_process_cpu(const struct writer *w) {
                1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
 }
 
-/* Field `index` of /proc/self/statm, in bytes; 0 where there is no such file. */
-static double memory_field(int index) {
-    unsigned long long pages[2] = {0, 0};
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL)
-        return 0;
-    const int read = fscanf(file, "%llu %llu", &pages[0], &pages[1]);
-    fclose(file);
-    return read == 2 ? (double)pages[index] * (double)sysconf(_SC_PAGESIZE) : 0;
-}
-
 static void write_process_resident(const struct writer *w) {
-    sample(w, "", "", memory_field(1));
+    sample(w, "", "", (double)heap_resident());
 }
 
 static void write_process_virtual(const struct writer *w) {
-    sample(w, "", "", memory_field(0));
+    sample(w, "", "", (double)heap_virtual());
 }
 
 static size_t directory_entries(const char *path) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health, readiness, metrics, the description at /v1 and the contract. */
+/* Health, readiness, metrics, the description at /v1, and the documents. */
 #include "server/handlers.h"
 
 #include <string.h>
+
+#include "server/header_list.h"
+#include "server/sessions/session_table.h"
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
@@ -39,37 +42,36 @@ void ops_metrics(struct exchange *exchange) {
                                      : "text/plain; version=0.0.4; charset=utf-8");
 }
 
-/* Whether a list of entity tags, or "*", has this one; tags are compared weakly, as RFC 9110 has
-   it for If-None-Match. */
-static bool has_tag(const char *list, const char *etag) {
-    const size_t length = strlen(etag);
-    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ",")) {
-        at += strspn(at, ", \t");
-        if (*at == '*')
-            return true;
-        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
-        if (strncmp(at, etag, length) == 0)
-            return true;
+void ops_latency(struct exchange *exchange) {
+    const struct service *service = exchange->service;
+    latency_look(service, 1);
+    latency_write(service->latency, service->limits.queue_limit, latency_now(), &exchange->text);
+    exchange_answer_packed_text(exchange, "application/json");
+}
+
+void ops_document(struct exchange *exchange) {
+    const struct document *document = documents_find(exchange->service->documents, exchange->path);
+    static const char coding[] = "gzip";
+    if (document == NULL) {
+        exchange_fail(exchange, PROBLEM_NOT_FOUND,
+                      "There is no file \"%.100s\"; / names those that the page needs.",
+                      exchange->path);
+        return;
     }
-    return false;
-}
-
-static void answer_document(struct exchange *exchange, enum document_id id) {
-    const struct document *document = &exchange->service->documents[id];
-    if (has_tag(exchange->if_none_match, document->etag))
+    const bool is_packed =
+        coding_is_accepted(exchange->accept_encoding, coding_find(coding, sizeof coding - 1));
+    const struct document_form *form = is_packed ? &document->packed : &document->plain;
+    struct exchange_answer *answer = &exchange->answer;
+    if (header_list_has_tag(exchange->if_none_match, form->etag)) {
         exchange_answer(exchange, 304, NULL, NULL, 0);
-    else
-        exchange_answer(exchange, 200, document->media_type, document->text, document->length);
-    exchange->answer.etag = document->etag;
-    exchange->answer.policy = document->policy;
-}
-
-void ops_contract(struct exchange *exchange) {
-    answer_document(exchange, DOCUMENT_CONTRACT);
-}
-
-void ops_page(struct exchange *exchange) {
-    answer_document(exchange, DOCUMENT_PAGE);
+    } else {
+        exchange_answer(exchange, 200, document->media_type, form->bytes, form->length);
+        answer->coding = is_packed ? coding : NULL;
+    }
+    answer->varies = true;
+    answer->etag = form->etag;
+    answer->is_immutable = document->is_immutable;
+    answer->policy = document->policy;
 }
 
 static void describe_kernels(struct text *out) {
@@ -117,6 +119,7 @@ static void describe_cpu(const struct machine *machine, struct text *out) {
 void ops_describe(struct exchange *exchange) {
     const struct service *service = exchange->service;
     const struct service_limits *limits = &service->limits;
+    const struct session_limits *sessions = session_table_limits(service->sessions);
     struct text *out = &exchange->text;
     text_format(out, "{\"name\":\"attentiond\",\"version\":\"%s\",\"kernels\":[", ATTN_VERSION);
     describe_kernels(out);
@@ -131,10 +134,15 @@ void ops_describe(struct exchange *exchange) {
                 ",\"limits\":{\"max_body_bytes\":%zu,\"json_max_body_bytes\":%zu,"
                 "\"max_compression_ratio\":%zu,\"max_result_bytes\":%zu,\"max_flops\":%.17g,"
                 "\"memory_budget_bytes\":%zu,"
-                "\"queue_limit\":%zu,\"queue_timeout_ms\":%llu,\"request_timeout_ms\":%llu}}\n",
+                "\"queue_limit\":%zu,\"queue_work_ms\":%llu,\"queue_timeout_ms\":%llu,"
+                "\"request_timeout_ms\":%llu,"
+                "\"sessions_memory_bytes\":%zu,\"max_sessions\":%zu,\"session_ttl_ms\":%.0f,"
+                "\"max_session_ttl_ms\":%.0f}}\n",
                 limits->body_bytes, limits->json_body_bytes, limits->body_ratio,
                 limits->call.result_bytes, limits->call.flops, admission_budget(service->admission),
-                limits->queue_limit, (unsigned long long)limits->queue_timeout_ms,
-                (unsigned long long)limits->request_timeout_ms);
+                limits->queue_limit, (unsigned long long)limits->queue_work_ms,
+                (unsigned long long)limits->queue_timeout_ms,
+                (unsigned long long)limits->request_timeout_ms, sessions->bytes, sessions->count,
+                1e3 * sessions->ttl_seconds, 1e3 * sessions->longest_ttl_seconds);
     exchange_answer_text(exchange, "application/json");
 }

@@ -2,6 +2,7 @@
 /* Problem details; see problem.h. */
 #include "server/problem.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +19,10 @@ static const struct kind kinds[] = {
 };
 
 static const int fault_status[] = {
-    [ATTN_FAULT_NONE] = 200,
-    [ATTN_FAULT_MALFORMED] = 400,
-    [ATTN_FAULT_INVALID] = 422,
-    [ATTN_FAULT_TOO_LARGE] = 413,
-    [ATTN_FAULT_OVERLOAD] = 503,
-    [ATTN_FAULT_CANCELLED] = 499, /* only in logs and metrics: nobody is there to read it */
+    [ATTN_FAULT_NONE] = 200,     [ATTN_FAULT_MALFORMED] = 400, [ATTN_FAULT_INVALID] = 422,
+    [ATTN_FAULT_CONFLICT] = 409, [ATTN_FAULT_TOO_LARGE] = 413, [ATTN_FAULT_QUOTA] = 429,
+    [ATTN_FAULT_OVERLOAD] = 503, [ATTN_FAULT_CANCELLED] = 499, /* only in logs and metrics: nobody
+                                                                  is there to read it */
     [ATTN_FAULT_DEADLINE] = 504,
 };
 
@@ -50,6 +49,8 @@ const char *problem_sentence(int code) {
 void problem_set(struct problem *problem, int code, const char *pointer, const char *format, ...) {
     problem->code = code;
     problem->limit = 0;
+    problem->has_length = false;
+    problem->failures = NULL;
     snprintf(problem->pointer, sizeof problem->pointer, "%s", pointer == NULL ? "" : pointer);
     va_list arguments;
     va_start(arguments, format);
@@ -60,6 +61,9 @@ void problem_set(struct problem *problem, int code, const char *pointer, const c
 void problem_from_error(struct problem *problem, const struct attn_error *error) {
     problem->code = (int)error->status;
     problem->limit = error->limit;
+    problem->has_length = error->has_length;
+    problem->length = error->length;
+    problem->failures = NULL;
     memcpy(problem->pointer, error->pointer, sizeof problem->pointer);
     memcpy(problem->detail, error->detail, sizeof problem->detail);
     if (problem->detail[0] == '\0')
@@ -68,6 +72,11 @@ void problem_from_error(struct problem *problem, const struct attn_error *error)
 
 const char *problem_content_type(enum problem_form form) {
     return form == PROBLEM_OIP ? "application/json" : "application/problem+json";
+}
+
+const char *problem_no_memory(enum problem_form form) {
+    return form == PROBLEM_OIP ? "{\"error\":\"The service has no memory for this call now.\"}\n"
+                               : "{\"type\":\"/problems/out-of-memory\",\"status\":503}\n";
 }
 
 static void write_details(const struct problem *problem, const char *instance, struct text *out) {
@@ -83,14 +92,34 @@ static void write_details(const struct problem *problem, const char *instance, s
     }
     if (problem->limit > 0)
         text_format(out, ",\"limit\":%.17g", problem->limit);
+    if (problem->has_length)
+        text_format(out, ",\"length\":%zu", problem->length);
+    if (problem->failures != NULL) {
+        text_format(out, ",\"sessions\":");
+        text_add(out, problem->failures, strlen(problem->failures));
+    }
     text_format(out, "}\n");
 }
 
+static bool is_of_name(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Whether the sentence has the name as a word of its own. */
+static bool mentions(const char *sentence, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = sentence; (at = strstr(at, name)) != NULL; at++)
+        if ((at == sentence || !is_of_name(at[-1])) && !is_of_name(at[length]))
+            return true;
+    return false;
+}
+
+/* One sentence is all that there is: the place stands before it, unless the sentence names it. */
 static void write_sentence(const struct problem *problem, struct text *out) {
     char sentence[sizeof problem->pointer + sizeof problem->detail + 2];
-    const bool placed = problem->pointer[0] != '\0';
-    snprintf(sentence, sizeof sentence, "%s%s%s", problem->pointer, placed ? ": " : "",
-             problem->detail);
+    const bool placed = problem->pointer[0] != '\0' && !mentions(problem->detail, problem->pointer);
+    snprintf(sentence, sizeof sentence, "%s%s%s", placed ? problem->pointer : "",
+             placed ? ": " : "", problem->detail);
     text_format(out, "{\"error\":");
     text_json(out, sentence);
     text_format(out, "}\n");

@@ -13,7 +13,8 @@
 /* Which of them; a column of the route table. */
 enum problem_form {
     PROBLEM_DETAILS, /* {"type", "title", "status", "detail", "instance", ...} */
-    PROBLEM_OIP      /* {"error"}, with the place in front of the sentence */
+    PROBLEM_OIP,     /* {"error"}, with the place in front of the sentence */
+    PROBLEM_FORMS
 };
 
 /* After the statuses of core, so that one number names either. */
@@ -30,6 +31,9 @@ struct problem {
     char pointer[128]; /* "" when there is no one place */
     char detail[512];
     double limit; /* the one that was exceeded, in its own unit; 0: none was */
+    bool has_length;
+    size_t length;        /* tokens that a session has */
+    const char *failures; /* the list of sessions that fail, in JSON; borrowed, or NULL */
 };
 
 /* HTTP status, stable name and sentence of a code of either kind. Static strings. */
@@ -43,6 +47,8 @@ void problem_from_error(struct problem *problem, const struct attn_error *error)
 
 /* "application/problem+json"; or "application/json", by which some clients know an error. */
 const char *problem_content_type(enum problem_form form);
+/* The document of out-of-memory, for when there is none to write one. A static string. */
+const char *problem_no_memory(enum problem_form form);
 /* The JSON document; `instance` is the request id. */
 void problem_write(const struct problem *problem, enum problem_form form, const char *instance,
                    struct text *out);

@@ -8,39 +8,70 @@
 
 #include "server/handlers.h"
 
-#define NATIVE PROBLEM_DETAILS, false
-#define OIP PROBLEM_OIP, false
-#define OIP_EMPTY PROBLEM_OIP, true
+#define NATIVE PROBLEM_DETAILS, false, false
+#define SESSION_STEP PROBLEM_DETAILS, false, true
+#define SESSION_FORK PROBLEM_DETAILS, true, true
+#define OIP PROBLEM_OIP, false, false
+#define OIP_CONTROL PROBLEM_OIP, true, true
 /* clang-format off */
 #define OIP_MODEL(path) \
-    {path, HTTP_GET, OIP, NULL, oip_model_metadata}, \
-    {path "/ready", HTTP_GET, OIP, NULL, oip_model_ready}, \
-    {path "/config", HTTP_GET, OIP, NULL, oip_model_config}, \
-    {path "/stats", HTTP_GET, OIP, NULL, oip_model_statistics}, \
-    {path "/infer", HTTP_POST, OIP, oip_infer_check, oip_infer_handle}
+    {path, HTTP_GET, ACCESS_INFER, OIP, NULL, oip_model_metadata}, \
+    {path "/ready", HTTP_GET, ACCESS_INFER, OIP, NULL, oip_model_ready}, \
+    {path "/config", HTTP_GET, ACCESS_INFER, OIP, NULL, oip_model_config}, \
+    {path "/stats", HTTP_GET, ACCESS_INFER, OIP, NULL, oip_model_statistics}, \
+    {path "/infer", HTTP_POST, ACCESS_INFER, OIP, oip_infer_check, oip_infer_handle}
 /* clang-format on */
 
 static const struct route routes[] = {
-    {"/v1/attention", HTTP_POST, NATIVE, attention_check, attention_handle},
-    {"/v1/merge", HTTP_POST, NATIVE, merge_check, merge_handle},
-    {"/v1/experiments/scaling", HTTP_POST, NATIVE, scaling_check, scaling_handle},
-    {"/v1", HTTP_GET, NATIVE, NULL, ops_describe},
-    {"/openapi.yaml", HTTP_GET, NATIVE, NULL, ops_contract},
-    {"/docs", HTTP_GET, NATIVE, NULL, ops_page},
-    {"/healthz", HTTP_GET, NATIVE, NULL, ops_health},
-    {"/readyz", HTTP_GET, NATIVE, NULL, ops_ready},
-    {"/metrics", HTTP_GET, NATIVE, NULL, ops_metrics},
-    {"/v2", HTTP_GET, OIP, NULL, oip_server_metadata},
-    {"/v2/", HTTP_GET, OIP, NULL, oip_server_metadata},
-    {"/v2/health/live", HTTP_GET, OIP, NULL, oip_live},
-    {"/v2/health/ready", HTTP_GET, OIP, NULL, oip_ready},
-    {"/v2/models", HTTP_GET, OIP, NULL, oip_models},
-    {"/v2/models/stats", HTTP_GET, OIP, NULL, oip_all_statistics},
-    {"/v2/repository/index", HTTP_POST, OIP_EMPTY, oip_repository_check, oip_repository_index},
-    {"/v2/repository/models/{model}/load", HTTP_POST, OIP_EMPTY, oip_repository_check,
-     oip_repository_keep},
-    {"/v2/repository/models/{model}/unload", HTTP_POST, OIP_EMPTY, oip_repository_check,
-     oip_repository_keep},
+    {"/v1/attention", HTTP_POST, ACCESS_INFER, NATIVE, attention_check, attention_handle},
+    {"/v1/merge", HTTP_POST, ACCESS_INFER, NATIVE, merge_check, merge_handle},
+    {"/v1/experiments/scaling", HTTP_POST, ACCESS_INFER, NATIVE, scaling_check, scaling_handle},
+    {"/v1/sessions", HTTP_POST, ACCESS_SESSIONS, NATIVE, sessions_create_check, sessions_create},
+    {"/v1/sessions", HTTP_GET, ACCESS_SESSIONS, NATIVE, NULL, sessions_list},
+    {"/v1/sessions/attention", HTTP_POST, ACCESS_SESSIONS, SESSION_STEP, sessions_steps_check,
+     sessions_steps},
+    {"/v1/sessions/{id}", HTTP_GET, ACCESS_SESSIONS, NATIVE, NULL, sessions_get},
+    {"/v1/sessions/{id}", HTTP_DELETE, ACCESS_SESSIONS, NATIVE, NULL, sessions_delete},
+    {"/v1/sessions/{id}/attention", HTTP_POST, ACCESS_SESSIONS, SESSION_STEP, sessions_step_check,
+     sessions_step},
+    {"/v1/sessions/{id}/truncate", HTTP_POST, ACCESS_SESSIONS, SESSION_STEP, sessions_named_check,
+     sessions_truncate},
+    {"/v1/sessions/{id}/fork", HTTP_POST, ACCESS_SESSIONS, SESSION_FORK, sessions_named_check,
+     sessions_fork},
+    {"/v1/sessions/{id}/kv", HTTP_GET, ACCESS_SESSIONS, NATIVE, NULL, sessions_snapshot},
+    {"/v1/captures", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, captures_list_handle},
+    {"/v1/captures", HTTP_DELETE, ACCESS_CAPTURES, NATIVE, NULL, captures_drop_handle},
+    {"/v1/captures/{id}", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, capture_show_handle},
+    {"/v1/captures/{id}", HTTP_DELETE, ACCESS_CAPTURES, NATIVE, NULL, capture_drop_handle},
+    {"/v1/captures/{id}/map", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, capture_map_handle},
+    {"/v1/captures/{id}/cell", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, capture_cell_handle},
+    {"/v1/captures/{id}/stats", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, capture_stats_handle},
+    {"/v1/captures/{id}/compare", HTTP_POST, ACCESS_CAPTURES, NATIVE, capture_compare_check,
+     capture_compare_handle},
+    {"/v1/captures/{id}/pin", HTTP_PUT, ACCESS_CAPTURES, PROBLEM_DETAILS, true, false, NULL,
+     capture_pin_handle},
+    {"/v1/captures/{id}/pin", HTTP_DELETE, ACCESS_CAPTURES, NATIVE, NULL, capture_unpin_handle},
+    {"/v1", HTTP_GET, ACCESS_KEY, NATIVE, NULL, ops_describe},
+    {"/", HTTP_GET, ACCESS_PUBLIC, NATIVE, NULL, ops_document},
+    {"/assets/{file}", HTTP_GET, ACCESS_PUBLIC, NATIVE, NULL, ops_document},
+    {"/openapi.yaml", HTTP_GET, ACCESS_PUBLIC, NATIVE, NULL, ops_document},
+    {"/docs", HTTP_GET, ACCESS_PUBLIC, NATIVE, NULL, ops_document},
+    {"/healthz", HTTP_GET, ACCESS_PROBE, NATIVE, NULL, ops_health},
+    {"/readyz", HTTP_GET, ACCESS_PROBE, NATIVE, NULL, ops_ready},
+    {"/v1/latency", HTTP_GET, ACCESS_METRICS, NATIVE, NULL, ops_latency},
+    {"/metrics", HTTP_GET, ACCESS_METRICS, NATIVE, NULL, ops_metrics},
+    {"/v2", HTTP_GET, ACCESS_KEY, OIP, NULL, oip_server_metadata},
+    {"/v2/", HTTP_GET, ACCESS_KEY, OIP, NULL, oip_server_metadata},
+    {"/v2/health/live", HTTP_GET, ACCESS_PROBE, OIP, NULL, oip_live},
+    {"/v2/health/ready", HTTP_GET, ACCESS_PROBE, OIP, NULL, oip_ready},
+    {"/v2/models", HTTP_GET, ACCESS_INFER, OIP, NULL, oip_models},
+    {"/v2/models/stats", HTTP_GET, ACCESS_INFER, OIP, NULL, oip_all_statistics},
+    {"/v2/repository/index", HTTP_POST, ACCESS_INFER, OIP_CONTROL, oip_repository_check,
+     oip_repository_index},
+    {"/v2/repository/models/{model}/load", HTTP_POST, ACCESS_INFER, OIP_CONTROL,
+     oip_repository_check, oip_repository_keep},
+    {"/v2/repository/models/{model}/unload", HTTP_POST, ACCESS_INFER, OIP_CONTROL,
+     oip_repository_check, oip_repository_keep},
     OIP_MODEL("/v2/models/{model}"),
     OIP_MODEL("/v2/models/{model}/versions/{version}"),
 };

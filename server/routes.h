@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/auth/access.h"
 #include "server/problem.h"
 
 struct exchange;
@@ -45,8 +46,10 @@ struct route_captures {
 struct route {
     const char *path;
     enum http_method method;
+    enum access access;       /* who may use it */
     enum problem_form errors; /* of all rows whose paths begin with the same segment */
     bool empty_body;          /* a request without the length of its body has none */
+    bool may_use_kept;        /* it is answered when all else is taken: server/admission.h */
     /* Judges the head before the body is read and sets exchange->body_limit; false with *problem
        set to refuse. NULL: the route has no body and no conditions. */
     bool (*check)(struct exchange *exchange, struct problem *problem);

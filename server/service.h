@@ -14,25 +14,40 @@
 #include "core/attention.h"
 #include "server/access_log.h"
 #include "server/admission.h"
+#include "server/auth/auth.h"
+#include "server/backlog.h"
 #include "server/cors.h"
 #include "server/documents.h"
 #include "server/machine.h"
 #include "server/metrics.h"
 
-/* Not ready while STARTING and from LEAVING on; from DRAINING on new work is refused. */
-enum service_phase { SERVICE_STARTING, SERVICE_READY, SERVICE_LEAVING, SERVICE_DRAINING };
+/*
+ * Not ready while STARTING and from LEAVING on, and every answer is then its connection's last.
+ * While DRAINING no connection comes any more; those there are may bring one more call each, for
+ * refusing it would lose what computing it does not. From CUTTING on calls are refused.
+ */
+enum service_phase {
+    SERVICE_STARTING,
+    SERVICE_READY,
+    SERVICE_LEAVING,
+    SERVICE_DRAINING,
+    SERVICE_CUTTING
+};
 
 struct service_limits {
     size_t body_bytes, json_body_bytes;
     size_t body_ratio;       /* of an unpacked body to the packed one */
     struct attn_limits call; /* result bytes and flops */
     double inline_seconds;
-    uint64_t queue_timeout_ms, request_timeout_ms;
+    uint64_t queue_timeout_ms, queue_work_ms, request_timeout_ms;
     size_t queue_limit, connections;
     bool cancel_on_disconnect;
 };
 
-struct typeface; /* server/codecs/codec_png.h */
+struct captures;      /* server/captures/captures.h */
+struct latency;       /* server/latency.h */
+struct typeface;      /* server/codecs/codec_png.h */
+struct session_table; /* server/sessions/session_table.h */
 
 struct service {
     struct service_limits limits;
@@ -40,10 +55,17 @@ struct service {
     const char *kernel;              /* for every call that names none; NULL: chosen */
     const struct typeface *typeface; /* of pictures; NULL: they have no text */
     struct cors cors;
+    const char *hosts; /* names beside those that every service has; hosts.h */
+    bool has_ops;      /* operators have addresses of their own */
+    struct auth *auth;
     struct document documents[DOCUMENT_COUNT];
     struct machine machine;
     struct attn_scheduler *scheduler;
     struct admission *admission;
+    struct backlog *backlog;
+    struct session_table *sessions;
+    struct captures *captures;
+    struct latency *latency;
     struct metrics *metrics;
     struct access_log *log;
     atomic_int phase; /* enum service_phase */

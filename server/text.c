@@ -39,15 +39,19 @@ void text_add(struct text *text, const char *bytes, size_t count) {
 }
 
 void text_format(struct text *text, const char *format, ...) {
+    enum { USUAL = 64 };
     va_list arguments, again;
+    if (!reserve(text, USUAL))
+        return;
+    const size_t room = text->capacity - text->length;
     va_start(arguments, format);
     va_copy(again, arguments);
-    const int length = vsnprintf(NULL, 0, format, arguments);
+    const int length = vsnprintf(text->data + text->length, room, format, arguments);
     va_end(arguments);
-    if (length >= 0 && reserve(text, (size_t)length + 1)) {
+    if (length >= 0 && (size_t)length >= room && reserve(text, (size_t)length + 1))
         vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+    if (length >= 0 && !text->failed)
         text->length += (size_t)length;
-    }
     va_end(again);
 }
 
@@ -69,26 +73,34 @@ static size_t utf8_length(const unsigned char *s) {
     return length;
 }
 
-static void add_json_byte(struct text *text, unsigned char c) {
-    if (c == '"' || c == '\\')
-        text_format(text, "\\%c", c);
-    else if (c < 0x20 || c == 0x7F)
-        text_format(text, "\\u%04x", c);
+static bool is_plain(unsigned char c) {
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+}
+
+/* One character that is not plain, or a byte that begins none; returns its bytes. */
+static size_t add_json_character(struct text *text, const unsigned char *s) {
+    const size_t length = utf8_length(s);
+    if (length == 0)
+        text_add(text, "\xEF\xBF\xBD", 3);
+    else if (length > 1)
+        text_add(text, (const char *)s, length);
+    else if (s[0] == '"' || s[0] == '\\')
+        text_format(text, "\\%c", s[0]);
     else
-        text_add(text, (const char *)&c, 1);
+        text_format(text, "\\u%04x", s[0]);
+    return length + (length == 0);
 }
 
 void text_json(struct text *text, const char *string) {
     text_add(text, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)string; *s != '\0';) {
-        const size_t length = utf8_length(s);
-        if (length == 0)
-            text_add(text, "\xEF\xBF\xBD", 3);
-        else if (length == 1)
-            add_json_byte(text, *s);
-        else
-            text_add(text, (const char *)s, length);
-        s += length + (length == 0);
+        size_t plain = 0;
+        while (is_plain(s[plain]))
+            plain++;
+        text_add(text, (const char *)s, plain);
+        s += plain;
+        if (*s != '\0')
+            s += add_json_character(text, s);
     }
     text_add(text, "\"", 1);
 }

@@ -1,36 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/attention: decode -> validate -> plan -> lay out the answer -> compute -> finish. */
-#include "server/calls/tensor_call.h"
+#include <string.h>
+
+#include "server/calls/attention_call.h"
 #include "server/handlers.h"
 #include "server/options/options_table.h"
 
-struct attention_call {
-    struct tensor_call tensors;
-    const struct codec_schema *schema;
-    struct attn_call call;
-    struct attn_plan plan;
-    struct attn_heads *heads; /* in the work's shared memory; NULL until prepared */
-};
+size_t attention_call_pace(const struct attn_kernel *kernel) {
+    size_t pace = 0;
+    while (pace < BACKLOG_KERNELS - 1 && attn_kernel_at(pace) != kernel)
+        pace++;
+    return pace;
+}
 
-static enum attn_status prepare(struct call_work *work) {
-    struct attention_call *attention = (struct attention_call *)work;
+enum attn_status attention_call_plan(struct attention_call *attention) {
     struct tensor_call *tensors = &attention->tensors;
+    struct call_work *work = &tensors->work;
     const struct service *service = work->exchange->service;
     struct attn_request *request = &tensors->request.attention;
-    if (tensor_call_decode(tensors, attention->schema) != ATTN_OK)
-        return work->error.status;
     request->preferred_kernel = service->kernel;
     if (attn_call_init(&attention->call, request, &work->error) != ATTN_OK ||
         codec_labels_check(&tensors->request, &attention->call, &work->error) != ATTN_OK ||
         (tensors->out->select != NULL &&
-         tensors->out->select(&attention->call, &work->error) != ATTN_OK) ||
-        attn_plan_make(&attention->call, &service->limits.call, &attention->plan, &tensors->result,
-                       &work->error) != ATTN_OK)
+         tensors->out->select(&attention->call, &work->error) != ATTN_OK))
         return work->error.status;
+    return attn_plan_make(&attention->call, &service->limits.call, &attention->plan,
+                          &tensors->result, &work->error);
+}
+
+enum attn_status attention_call_lay_out(struct attention_call *attention) {
+    struct tensor_call *tensors = &attention->tensors;
+    struct call_work *work = &tensors->work;
     work->tasks = attention->plan.tasks;
     work->tasks_wait = attention->plan.slot_bytes > 0;
     work->workspace_bytes = attention->plan.workspace_bytes;
     work->flops = attention->plan.work;
+    work->pace = attention_call_pace(attention->plan.kernel);
     const size_t hands = call_work_hands(work);
     work->shared_bytes = attn_heads_bytes(&attention->plan, hands);
     if (tensor_call_lay_out(tensors, &attention->call) != ATTN_OK)
@@ -39,28 +44,51 @@ static enum attn_status prepare(struct call_work *work) {
     return ATTN_OK;
 }
 
-static void compute(struct call_work *work, size_t task, void *workspace,
-                    const struct attn_checkpoint *checkpoint) {
+enum attn_status attention_call_keep(struct attention_call *attention) {
+    struct call_work *work = &attention->tensors.work;
+    return capture_call_begin(&attention->keeping, work->exchange, &attention->tensors.request,
+                              &attention->call, &attention->plan, &attention->tensors.result,
+                              &work->error);
+}
+
+static enum attn_status prepare(struct call_work *work) {
+    struct attention_call *attention = (struct attention_call *)work;
+    if (tensor_call_decode(&attention->tensors, attention->schema) != ATTN_OK ||
+        attention_call_plan(attention) != ATTN_OK || attention_call_lay_out(attention) != ATTN_OK)
+        return work->error.status;
+    return attention_call_keep(attention);
+}
+
+void attention_call_compute(struct call_work *work, size_t task, void *workspace,
+                            const struct attn_checkpoint *checkpoint) {
     struct attention_call *attention = (struct attention_call *)work;
     attn_execute_task(&attention->call, &attention->plan, &attention->tensors.result,
                       attention->heads, task, workspace, checkpoint);
 }
 
-static enum attn_status encode(struct call_work *work) {
-    struct attention_call *attention = (struct attention_call *)work;
-    struct codec_report report = {
-        .call = &attention->call,
-        .kernel = attention->plan.kernel->name,
-        .flops = attention->plan.flops,
-    };
-    return tensor_call_encode(&attention->tensors, &report);
+enum attn_status attention_call_encode(struct attention_call *attention,
+                                       struct codec_report *report) {
+    report->call = &attention->call;
+    report->kernel = attention->plan.kernel->name;
+    report->flops = attention->plan.flops;
+    return tensor_call_encode(&attention->tensors, report);
 }
 
-static void count(const struct call_work *work, struct exchange *exchange) {
+static enum attn_status encode(struct call_work *work) {
+    struct attention_call *attention = (struct attention_call *)work;
+    struct codec_report report = {.id = NULL};
+    capture_call_end(&attention->keeping, &report);
+    return attention_call_encode(attention, &report);
+}
+
+void attention_call_count(const struct call_work *work, struct exchange *exchange) {
     const struct attention_call *attention = (const struct attention_call *)work;
     const struct attn_plan *plan = &attention->plan;
     const double computed = (double)atomic_load(&attention->tensors.result.scores_computed);
     exchange->kernel = plan->kernel->name;
+    exchange->shape = latency_shape_of(attention->call.Tq, attention->call.Tk);
+    if (attention->keeping.capture != NULL)
+        memcpy(exchange->kept_as, attention->keeping.capture->id, sizeof exchange->kept_as);
     const struct metrics_call counted = {
         .kernel = exchange->kernel,
         .flops = plan->flops,
@@ -70,20 +98,21 @@ static void count(const struct call_work *work, struct exchange *exchange) {
     metrics_count_call(exchange->service->metrics, &counted);
 }
 
-static void close_call(struct call_work *work) {
+void attention_call_close(struct call_work *work) {
     struct attention_call *attention = (struct attention_call *)work;
     if (attention->heads != NULL)
         attn_heads_close(attention->heads);
+    capture_call_close(&attention->keeping);
     attn_call_close(&attention->call);
     tensor_call_close(&attention->tensors);
 }
 
 static const struct call_kind KIND = {
     .prepare = prepare,
-    .compute = compute,
+    .compute = attention_call_compute,
     .encode = encode,
-    .count = count,
-    .close = close_call,
+    .count = attention_call_count,
+    .close = attention_call_close,
     .ask_for_less =
         "Ask for a pool or top_k of the map, for fewer rows, cols or heads, or for safetensors.",
 };

@@ -31,10 +31,13 @@ static void disown(struct shared_work *work) {
     free(work);
 }
 
-static void do_pieces(struct shared_work *work) {
+/* Pieces that nobody wants any more are quick, and have to be done all the same. */
+static void do_pieces(struct shared_work *work, const struct attn_checkpoint *checkpoint) {
     size_t done = 0;
-    for (size_t index; (index = atomic_fetch_add(&work->next, 1)) < work->count; done++)
+    for (size_t index; (index = atomic_fetch_add(&work->next, 1)) < work->count; done++) {
         work->piece(work->argument, index);
+        attn_checkpoint_stops(checkpoint);
+    }
     pthread_mutex_lock(&work->lock);
     work->done += done;
     if (work->done == work->count)
@@ -46,8 +49,7 @@ static void step(struct attn_job *job, size_t index, void *workspace,
                  const struct attn_checkpoint *checkpoint) {
     (void)index;
     (void)workspace;
-    (void)checkpoint;
-    do_pieces((struct shared_work *)job);
+    do_pieces((struct shared_work *)job, checkpoint);
 }
 
 static bool finished(struct attn_job *job) {
@@ -70,19 +72,22 @@ static struct shared_work *begin(size_t count, void (*piece)(void *, size_t), vo
     return work;
 }
 
-static void share(void *context, size_t count, void (*piece)(void *, size_t), void *argument) {
-    const struct service *service = context;
+static void share(const struct number_team *team, size_t count, void (*piece)(void *, size_t),
+                  void *argument) {
+    const struct service *service = team->context;
     const size_t hands = service->workers < count ? service->workers : count;
     struct shared_work *work = hands > 1 ? begin(count, piece, argument) : NULL;
     if (work == NULL) {
-        for (size_t index = 0; index < count; index++)
+        for (size_t index = 0; index < count; index++) {
             piece(argument, index);
+            attn_checkpoint_stops(team->checkpoint);
+        }
         return;
     }
     work->job.steps = hands - 1;
     work->job.cost = PIECE_SECONDS * (double)count / (double)hands;
     attn_scheduler_submit(service->scheduler, &work->job);
-    do_pieces(work);
+    do_pieces(work, team->checkpoint);
     pthread_mutex_lock(&work->lock);
     while (work->done < work->count)
         pthread_cond_wait(&work->over, &work->lock);
@@ -90,6 +95,6 @@ static void share(void *context, size_t count, void (*piece)(void *, size_t), vo
     disown(work);
 }
 
-struct number_team call_team(struct service *service) {
-    return (struct number_team){share, service, PIECE_BYTES};
+struct number_team call_team(struct service *service, const struct attn_checkpoint *checkpoint) {
+    return (struct number_team){share, service, PIECE_BYTES, checkpoint};
 }

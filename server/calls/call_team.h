@@ -11,6 +11,6 @@
 #include "server/service.h"
 
 /* Borrows `service`, which outlives the team. */
-struct number_team call_team(struct service *service);
+struct number_team call_team(struct service *service, const struct attn_checkpoint *checkpoint);
 
 #endif

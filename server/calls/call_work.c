@@ -9,8 +9,6 @@
 #include "server/buffer_pool.h"
 #include "server/clock.h"
 
-/* Bytes per second at which bodies are decoded and answers encoded, for ordering jobs. */
-#define CODEC_SPEED 5e8
 /* Larger bodies are decoded by a worker, and larger answers encoded by one: what an I/O thread
  * reads or prints in less than a millisecond. 64 x 64 numbers in JSON are small, three times in a
  * body too. */
@@ -18,26 +16,40 @@
 /* Larger answers that are packed besides are the workers' too. */
 #define SMALL_PACKED_BYTES ((size_t)32 << 10)
 
+static void settle(struct call_work *work, bool succeeded) {
+    if (work->kind->settle != NULL && !work->settled) {
+        work->settled = true;
+        work->kind->settle(work, succeeded);
+    }
+}
+
 static void conclude(struct exchange_work *base, struct exchange *exchange) {
-    const struct call_work *work = (struct call_work *)base;
+    struct call_work *work = (struct call_work *)base;
     struct problem problem;
     for (int stage = STAGE_DECODE; stage <= STAGE_ENCODE; stage++)
         exchange->stage[stage] = work->stage[stage];
+    settle(work, work->error.status == ATTN_OK);
     if (work->error.status != ATTN_OK) {
         problem_from_error(&problem, &work->error);
+        problem.code = work->problem != 0 ? work->problem : problem.code;
+        problem.failures = work->failures;
         exchange_refuse(exchange, &problem);
         return;
     }
-    if (work->kind->count != NULL)
-        work->kind->count(work, exchange);
+    if (work->kind->go_on != NULL) {
+        work->kind->go_on(work, exchange);
+        return;
+    }
     exchange_answer(exchange, 200, work->answer.media_type,
                     (const char *)work->answer.buffer + work->answer.offset, work->answer.length);
     exchange->answer.json_bytes = work->answer.json_bytes;
     exchange->answer.varies = exchange->answer_varies;
-    if (work->packed == NULL)
-        return;
-    exchange->answer.coding = work->packed->name;
-    metrics_count_packed(exchange->service->metrics, coding_index(work->packed), METRICS_OUT);
+    if (work->packed != NULL) {
+        exchange->answer.coding = work->packed->name;
+        metrics_count_packed(exchange->service->metrics, coding_index(work->packed), METRICS_OUT);
+    }
+    if (work->kind->count != NULL)
+        work->kind->count(work, exchange);
 }
 
 /* The call's turn has come, or it is over. */
@@ -46,10 +58,27 @@ static void leave_queue(struct call_work *work) {
         admission_leave_queue(work->exchange->service->admission);
 }
 
+/* Its part of the backlog is over, and shows how fast the workers are. */
+static void leave_backlog(struct call_work *work) {
+    const struct exchange *exchange = work->exchange;
+    struct backlog *backlog = exchange->service->backlog;
+    if (!work->load.is_in)
+        return;
+    if (work->tasks > 0) {
+        const double busy = 1e-9 * (double)atomic_load(&work->busy);
+        const double done = (double)atomic_load(&work->load.tasks_done) / (double)work->tasks;
+        backlog_learn(backlog, work->pace, work->flops * done, busy);
+        backlog_learn(backlog, BACKLOG_BODY, (double)exchange->body_length * done, busy);
+    }
+    backlog_leave(backlog, &work->load, clock_now());
+}
+
 /* It may still be in the queue: its connection died before it could be launched. */
 static void work_free(struct exchange_work *base) {
     struct call_work *work = (struct call_work *)base;
     leave_queue(work);
+    leave_backlog(work);
+    settle(work, false);
     codec_answer_close(&work->answer);
     work->kind->close(work);
     buffer_give(work->shared, work->shared_bytes);
@@ -71,54 +100,6 @@ void *call_work_create(struct exchange *exchange, const struct call_kind *kind, 
     return work;
 }
 
-size_t call_work_hands(const struct call_work *work) {
-    return attn_min_size(work->exchange->service->workers, work->tasks);
-}
-
-/* What packing an answer takes beside it: at most its own length, for else it stays as it is. */
-static bool packing_bytes(const struct call_work *work, size_t answer_bytes, size_t *bytes) {
-    const struct coding *coding = work->exchange->answer_coding;
-    *bytes = 0;
-    return coding == NULL || attn_add_size(answer_bytes, coding->encoder_bytes, bytes);
-}
-
-enum attn_status call_work_reserve(struct call_work *work, size_t answer_bytes) {
-    const struct service *service = work->exchange->service;
-    const size_t budget = admission_budget(service->admission);
-    size_t workspaces, packing, bytes;
-    if (!attn_mul_size(work->workspace_bytes, call_work_hands(work), &workspaces) ||
-        !attn_add_size(workspaces, work->shared_bytes, &workspaces) ||
-        !packing_bytes(work, answer_bytes, &packing) ||
-        !attn_add_size(answer_bytes, packing, &bytes) ||
-        !attn_add_size(bytes, workspaces, &bytes) || bytes > budget)
-        return attn_fail_limit(&work->error, ATTN_RESULT_TOO_LARGE, "", (double)budget,
-                               "The answer and its computation need more than the %zu bytes that "
-                               "this service has for all calls. %s",
-                               budget, work->kind->ask_for_less);
-    if (!exchange_reserve(work->exchange, bytes))
-        return attn_fail(&work->error, ATTN_OVERLOADED, "",
-                         "There is no memory for the answer now; try again after the time that "
-                         "Retry-After says, or ask for less.");
-    work->shared = work->shared_bytes == 0 ? NULL : buffer_take(work->shared_bytes);
-    if (work->shared == NULL && work->shared_bytes > 0)
-        return attn_fail(&work->error, ATTN_NO_MEMORY, "", "There is no memory for this call now.");
-    return ATTN_OK;
-}
-
-enum attn_status call_work_take_deadline(struct call_work *work, int64_t timeout_ms) {
-    struct exchange *exchange = work->exchange;
-    const uint64_t own = timeout_ms > 0 ? (uint64_t)timeout_ms : 0;
-    const int64_t deadline =
-        clock_earlier(atomic_load(&exchange->deadline), clock_deadline(exchange->began, own));
-    atomic_store(&exchange->deadline, deadline);
-    if (deadline == 0 || clock_now() < deadline)
-        return ATTN_OK;
-    return attn_fail(
-        &work->error, ATTN_DEADLINE, "",
-        "The call did not finish before its deadline. Give it more with timeout_ms, or "
-        "ask for less.");
-}
-
 static double stage_ms(const struct call_work *work, enum metrics_stage stage) {
     return work->stage[stage] < 0 ? 0 : 1e-6 * (double)work->stage[stage];
 }
@@ -135,8 +116,12 @@ static void add_time(struct call_work *work, enum metrics_stage stage, int64_t n
     work->stage[stage] = (work->stage[stage] < 0 ? 0 : work->stage[stage]) + nanoseconds;
 }
 
-static void prepare(struct call_work *work) {
+static void prepare(struct call_work *work, size_t most_here,
+                    const struct attn_checkpoint *checkpoint) {
     const int64_t begin = clock_now();
+    work->checkpoint = checkpoint;
+    work->most_here = most_here;
+    work->on_io_thread = most_here < SIZE_MAX;
     if (work->kind->prepare(work) == ATTN_OK)
         work->phase = CALL_PREPARED;
     add_time(work, STAGE_DECODE, clock_now() - begin);
@@ -166,6 +151,7 @@ static void pack(struct call_work *work, const struct attn_checkpoint *checkpoin
 
 static void encode(struct call_work *work, const struct attn_checkpoint *checkpoint) {
     const int64_t begin = clock_now();
+    work->checkpoint = checkpoint;
     if (work->kind->encode(work) == ATTN_OK) {
         if (work->exchange->answer_coding != NULL)
             pack(work, checkpoint);
@@ -187,28 +173,38 @@ static void prepare_step(struct attn_job *job, size_t index, void *workspace,
     struct call_work *work = work_of(job);
     (void)index;
     (void)workspace;
-    (void)checkpoint;
     add_wait(work, clock_now());
-    prepare(work);
+    prepare(work, SIZE_MAX, checkpoint);
     work->waits_since = clock_now();
+}
+
+/* Once a worker is at it, it does not wait any more. */
+static void note_begin(struct call_work *work, int64_t now) {
+    int64_t not_begun = 0;
+    if (atomic_load_explicit(&work->compute_began, memory_order_relaxed) != 0 ||
+        !atomic_compare_exchange_strong(&work->compute_began, &not_begun, now))
+        return;
+    exchange_leave_queue(work->exchange);
+    leave_queue(work);
 }
 
 static void compute_step(struct attn_job *job, size_t index, void *workspace,
                          const struct attn_checkpoint *checkpoint) {
     struct call_work *work = work_of(job);
-    int64_t not_begun = 0;
-    if (atomic_load_explicit(&work->compute_began, memory_order_relaxed) == 0 &&
-        atomic_compare_exchange_strong(&work->compute_began, &not_begun, clock_now())) {
-        atomic_store(&work->exchange->begin_before, 0);
-        leave_queue(work);
-    }
+    const int64_t begin = clock_now();
+    note_begin(work, begin);
     work->kind->compute(work, index, workspace, checkpoint);
+    if (atomic_load_explicit(&job->cancelled, memory_order_relaxed))
+        return; /* it may have stopped halfway */
+    atomic_fetch_add_explicit(&work->busy, clock_now() - begin, memory_order_relaxed);
+    atomic_fetch_add_explicit(&work->load.tasks_done, 1, memory_order_relaxed);
 }
 
 static void encode_step(struct attn_job *job, size_t index, void *workspace,
                         const struct attn_checkpoint *checkpoint) {
     (void)index;
     (void)workspace;
+    note_begin(work_of(job), clock_now()); /* of a call without tasks */
     encode(work_of(job), checkpoint);
 }
 
@@ -260,7 +256,9 @@ static bool finished(struct attn_job *job) {
     if (next_phase(work))
         return true;
     leave_queue(work);
-    exchange_wake(exchange, EXCHANGE_EVENT_DONE);
+    leave_backlog(work);
+    if (!exchange_wake(exchange, EXCHANGE_EVENT_DONE))
+        settle(work, false);  /* something else has ended it: nobody will be answered */
     exchange_unref(exchange); /* the job's; it may be the last */
     return false;
 }
@@ -300,9 +298,17 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
 
 /* The rest is the workers'. */
 static void hand_over(struct call_work *work, struct exchange *exchange) {
-    if (!exchange_enter_queue(exchange))
-        return;
-    atomic_store(&work->queued, true);
+    if (!work->job.last) { /* what goes last takes nobody's place */
+        const size_t tasks = work->phase == CALL_PREPARED ? work->tasks : 0;
+        atomic_store(&work->load.tasks, tasks);
+        work->load.cancelled = &work->job.cancelled;
+        if (!exchange_enter_queue(exchange, &work->load,
+                                  call_work_load(work, work->answer.capacity))) {
+            settle(work, false);
+            return;
+        }
+        atomic_store(&work->queued, true);
+    }
     exchange->cancel = &work->job.cancelled;
     exchange->launch = launch;
 }
@@ -314,13 +320,24 @@ static bool is_small(const struct call_work *work, const struct service *service
            work->answer.capacity <= small;
 }
 
+/* Prepares on the I/O thread. Few bytes may unpack to many: then nothing has come of it, and a
+   worker begins anew. */
+static void prepare_here(struct call_work *work, struct exchange *exchange) {
+    const size_t reserved = exchange->reserved;
+    prepare(work, SMALL_BYTES, NULL);
+    if (!work->put_off)
+        return;
+    exchange_release(exchange, exchange->reserved - reserved);
+    work->error = (struct attn_error){.status = ATTN_OK};
+}
+
 void call_work_begin(struct call_work *work) {
     struct exchange *exchange = work->exchange;
     const struct service *service = exchange->service;
     if (service->limits.inline_seconds > 0 && exchange->body_length <= SMALL_BYTES &&
         admission_queue_depth(service->admission) == 0) {
-        prepare(work);
-        if (work->error.status == ATTN_OK && !is_small(work, service)) {
+        prepare_here(work, exchange);
+        if (work->put_off || (work->error.status == ATTN_OK && !is_small(work, service))) {
             hand_over(work, exchange);
             return;
         }
@@ -330,4 +347,16 @@ void call_work_begin(struct call_work *work) {
         }
     }
     hand_over(work, exchange);
+}
+
+void call_work_again(struct call_work *work, const struct call_kind *kind) {
+    work->kind = kind;
+    work->job = (struct attn_job){.step = NULL};
+    work->phase = CALL_NEW;
+    work->tasks = work->workspace_bytes = 0;
+    work->flops = 0;
+    work->settled = work->put_off = false;
+    atomic_store(&work->compute_began, 0);
+    atomic_store(&work->busy, 0);
+    call_work_begin(work);
 }

@@ -9,8 +9,8 @@
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const struct codec_operand OPERANDS[] = {
-    {"outputs", offsetof(struct codec_request, outputs)},
-    {"lses", offsetof(struct codec_request, lses)},
+    {"outputs", offsetof(struct codec_request, outputs), false},
+    {"lses", offsetof(struct codec_request, lses), false},
 };
 
 static const struct option OPTIONS[] = {
@@ -71,6 +71,7 @@ static enum attn_status prepare(struct call_work *work) {
         return work->error.status;
     work->tasks = call->merge.tasks;
     work->flops = call->merge.work;
+    work->pace = BACKLOG_MERGE;
     return tensor_call_lay_out(tensors, NULL);
 }
 

@@ -8,10 +8,6 @@
 #include "server/calls/tensor_call.h"
 #include "server/handlers.h"
 
-/* What decoding makes of a byte of JSON beside itself, as of the native calls: "1," becomes eight
-   bytes. */
-enum { JSON_WEIGHT = 5 };
-
 /* The JSON's part of the body as the header says; false for none, and for what decoding refuses. */
 static bool read_json_length(const struct exchange *exchange, size_t *length) {
     if (exchange->json_length == NULL || strchr(exchange->json_length, '-') != NULL)
@@ -40,13 +36,13 @@ bool oip_infer_check(struct exchange *exchange, struct problem *problem) {
         return false;
     exchange->model = 1 + oip_model_index(model);
     if (!read_json_length(exchange, &json)) {
-        exchange->body_weight = JSON_WEIGHT;
+        exchange->body_weight = CODEC_JSON_WEIGHT;
         exchange->body_limit = most;
     } else {
         if (json > most)
             return refuse_json(problem, most, json);
         exchange->body_weight = 1;
-        exchange->body_extra = json * (JSON_WEIGHT - 1);
+        exchange->body_extra = json * (CODEC_JSON_WEIGHT - 1);
         exchange->body_limit = limits->body_bytes;
     }
     tensor_call_set_deadline(exchange);

@@ -104,6 +104,7 @@ static enum attn_status prepare(struct call_work *work) {
         return work->error.status;
     work->tasks = 1; /* one sequence of random numbers */
     work->flops = call->scaling.work;
+    work->pace = BACKLOG_SCALING;
     return lay_out(call);
 }
 

@@ -10,9 +10,6 @@
 #include "server/calls/call_team.h"
 #include "server/clock.h"
 
-/* Text costs up to four times its length again: "1," becomes eight bytes. */
-enum { JSON_WEIGHT = 5 };
-
 /* "application/json, application/vnd.safetensors" of those that decode, or encode. */
 static const char *media_types(const struct codec *only, bool encoding, bool has_map, char *text,
                                size_t size) {
@@ -84,7 +81,7 @@ bool tensor_call_check(struct exchange *exchange, const struct codec *only, bool
         return false;
     }
     const bool is_text = codec == NULL || codec == json;
-    exchange->body_weight = is_text ? JSON_WEIGHT : 1;
+    exchange->body_weight = is_text ? CODEC_JSON_WEIGHT : 1;
     exchange->body_limit = limits->body_bytes;
     if (codec == json)
         exchange->body_limit = attn_min_size(limits->body_bytes, limits->json_body_bytes);
@@ -102,31 +99,30 @@ bool tensor_call_choose_codecs(struct tensor_call *call, const struct codec *onl
     if (only != NULL && call->in != only)
         call->in = NULL;
     call->out = call->in == NULL ? NULL : choose_answer(exchange->accept, call->in, only, has_map);
-    if (call->in != NULL && call->out != NULL &&
-        (call->in != codec_find("json") || exchange->body_length <= most))
-        return true;
-    if (call->in == NULL) {
-        refuse_type(only, exchange, &problem);
-    } else if (call->out == NULL) {
-        refuse_accept(only, has_map, &problem, exchange->accept);
-    } else {
-        problem_set(&problem, ATTN_BODY_TOO_LARGE, NULL,
-                    "A body in JSON may have %zu bytes; this one has %zu. Send safetensors.", most,
-                    exchange->body_length);
-        problem.limit = (double)most;
+    if (call->in != NULL && call->out != NULL) {
+        if (call->in != codec_find("json") || exchange->body_length <= most)
+            return true;
+        exchange_refuse_length(exchange, most, exchange->body_length, false);
+        return false;
     }
+    if (call->in == NULL)
+        refuse_type(only, exchange, &problem);
+    else
+        refuse_accept(only, has_map, &problem, exchange->accept);
     exchange_refuse(exchange, &problem);
     return false;
 }
 
-static bool reserve(void *exchange, size_t bytes) {
-    return exchange_reserve(exchange, bytes);
+static enum attn_status charge(void *work, size_t bytes, struct attn_error *error) {
+    return call_work_charge(work, bytes, error);
 }
 
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
     struct exchange *exchange = call->work.exchange;
-    call->team = call_team(exchange->service);
-    const struct codec_budget budget = {exchange->service->limits.body_bytes, reserve, exchange};
+    call->team = call_team(exchange->service, call->work.checkpoint);
+    const struct service_limits *limits = &exchange->service->limits;
+    const struct codec_budget budget = {limits->body_bytes, limits->json_body_bytes, charge,
+                                        &call->work};
     const struct codec_input input = {.body = exchange->body,
                                       .length = exchange->body_length,
                                       .query = exchange->query,
@@ -136,6 +132,11 @@ enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec
                                       .team = &call->team,
                                       .budget = &budget,
                                       .oip = &call->oip};
+    if (input.length == 0)
+        return attn_fail(
+            &call->work.error, ATTN_MALFORMED, "",
+            "The body is empty. Send JSON, or what Content-Type says, with curl by --data-binary "
+            "@file; curl sends nothing in place of a file that it cannot read.");
     if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
         return call->work.error.status;
     return call_work_take_deadline(&call->work, call->request.timeout_ms);
@@ -157,6 +158,7 @@ enum attn_status tensor_call_lay_out(struct tensor_call *call, const struct attn
 enum attn_status tensor_call_encode(struct tensor_call *call, struct codec_report *report) {
     struct call_work *work = &call->work;
     call_work_report(work, report);
+    call->team.checkpoint = work->checkpoint;
     report->team = &call->team;
     return call->out->finish(report, &call->request, &call->result, &work->answer, &work->error);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/checked.h"
 #include "server/buffer_pool.h"
 #include "server/codecs/codec_json.h"
 #include "server/codecs/codec_npz.h"
@@ -36,7 +37,9 @@ const struct codec *codec_find(const char *name) {
 }
 
 enum attn_status codec_request_start(struct codec_request *request, struct attn_error *error) {
-    *request = (struct codec_request){.storage = storage_create()};
+    *request =
+        (struct codec_request){.storage = storage_create(),
+                               .compare = {.rtol = CODEC_COMPARE_RTOL, .atol = CODEC_COMPARE_ATOL}};
     attn_request_init(&request->attention);
     attn_scaling_request_init(&request->scaling);
     request->outputs = request->lses = attn_tensor_none();
@@ -45,14 +48,39 @@ enum attn_status codec_request_start(struct codec_request *request, struct attn_
     return ATTN_OK;
 }
 
+static enum attn_status charge(const struct codec_input *input, const struct json_reader *reader,
+                               const char *name, size_t bytes) {
+    const struct codec_budget *const budget = input->budget;
+    const enum attn_status charged =
+        budget == NULL ? ATTN_OK : budget->reserve(budget->closure, bytes, reader->error);
+    if (charged == ATTN_CANCELLED)
+        return json_reader_cancelled(reader);
+    if (charged != ATTN_OK)
+        snprintf(reader->error->pointer, sizeof reader->error->pointer, "%s", name);
+    return charged;
+}
+
+enum attn_status codec_request_charge_json(const struct codec_input *input,
+                                           const struct json_reader *reader, const char *name,
+                                           size_t length) {
+    const struct codec_budget *const budget = input->budget;
+    size_t bytes;
+    if (budget == NULL)
+        return ATTN_OK;
+    if (length > budget->most_json || !attn_mul_size(length, CODEC_JSON_WEIGHT, &bytes))
+        return attn_fail_limit(reader->error, ATTN_BODY_TOO_LARGE, name, (double)budget->most_json,
+                               "JSON may have %zu bytes; this text of it has %zu. Send long lists "
+                               "as tensors beside it, or have the operator raise json_max_body.",
+                               budget->most_json, length);
+    return charge(input, reader, name, bytes);
+}
+
 enum attn_status codec_request_take(const struct codec_input *input,
                                     const struct json_reader *reader, const char *name,
                                     size_t bytes, void **out) {
-    const struct codec_budget *const budget = input->budget;
-    if (budget != NULL && !budget->reserve(budget->closure, bytes))
-        return attn_fail(reader->error, ATTN_OVERLOADED, name,
-                         "There is no memory for this tensor now; try again after the time that "
-                         "Retry-After says.");
+    const enum attn_status charged = charge(input, reader, name, bytes);
+    if (charged != ATTN_OK)
+        return charged;
     *out = storage_take(reader->storage, bytes);
     if (*out == NULL)
         return attn_fail(reader->error, ATTN_NO_MEMORY, name,

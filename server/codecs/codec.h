@@ -12,17 +12,12 @@
 #include <stdatomic.h>
 
 #include "core/call.h"
+#include "core/kv_cache.h"
 #include "core/merge.h"
 #include "core/result.h"
 #include "core/scaling.h"
 #include "core/status.h"
 #include "server/numbers/number_team.h"
-
-/* What a body that was changed on its way may come from. */
-#define CODEC_SEND_BINARY                                                                        \
-    "A program that sends a file must keep its bytes: with curl by --data-binary @file, for -d " \
-    "drops "                                                                                     \
-    "line ends and NUL bytes."
 
 enum codec_encoding { CODEC_ENCODING_UNSET, CODEC_NESTED, CODEC_FLAT, CODEC_BASE64 };
 
@@ -46,12 +41,18 @@ struct codec_labels {
 
 struct codec_schema; /* which tensors and options a kind of call has: options_table.h */
 
+/* What decoding makes of a byte of JSON, itself included: "1," becomes eight bytes. */
+enum { CODEC_JSON_WEIGHT = 5 };
+
 /* Memory that decoding takes beside the body: members that are unpacked, tensors that are copied.
  */
 struct codec_budget {
-    size_t most; /* bytes that may be unpacked from one body */
-    /* Charges bytes before they are taken; false: there is no room for them. */
-    bool (*reserve)(void *closure, size_t bytes);
+    size_t most;      /* bytes that may be unpacked from one body */
+    size_t most_json; /* bytes of JSON, in a body of another encoding too */
+    /* Charges bytes before they are taken, or fails: as a quota, as OVERLOADED when there is no
+       room now, and as BODY_TOO_LARGE when beside what the call has they are more than there is.
+       CANCELLED, without an error: decoding ends here. */
+    enum attn_status (*reserve)(void *closure, size_t bytes, struct attn_error *error);
     void *closure;
 };
 
@@ -69,13 +70,62 @@ struct codec_input {
     const struct oip_head *oip;        /* of the Open Inference Protocol's codec; else NULL */
 };
 
+/* What a session cannot be made without. */
+enum codec_session_need {
+    CODEC_SESSION_LAYERS,
+    CODEC_SESSION_KV_HEADS,
+    CODEC_SESSION_HEAD_DIM,
+    CODEC_SESSION_DTYPE,
+    CODEC_SESSION_CAPACITY,
+    CODEC_SESSION_NEEDS,
+    CODEC_SESSION_VALUE_DIM = CODEC_SESSION_NEEDS /* head_dim, unless it is given */
+};
+
+/* What calls of sessions say besides; text and lists are in the request's storage. */
+struct codec_session {
+    const char *id; /* NULL: not given */
+    size_t id_length;
+    unsigned given; /* bits 1 << codec_session_need */
+    struct attn_kv_spec spec;
+    double ttl_seconds; /* 0: not given */
+    bool layer_given, position_given, length_given;
+    int64_t layer, position, length;
+    bool attends_only; /* append is false */
+    const char **ids;  /* of a step of many sessions */
+    size_t id_count;
+    struct attn_int_list positions; /* not given: count 0 and values NULL */
+    /* Of a snapshot: per layer its length, after how many of the keys that are kept how many have
+       left, and its rows as they are kept. */
+    struct attn_int_list lengths, gap_keys, gap_counts;
+    const struct attn_tensor *k, *v;
+};
+
+/* What a call that is to be kept is called there; texts in the request's storage. */
+struct codec_capture {
+    bool given;
+    const char *name, *run;      /* run: NULL when not given */
+    int64_t layer;               /* -1: not given */
+    size_t q_grid[2], k_grid[2]; /* rows and columns; 0: not given */
+};
+
+/* Which map is compared with, and how near it has to be; `with` in the request's storage. */
+struct codec_compare {
+    const char *with; /* NULL: a map that was sent */
+    double rtol, atol;
+};
+#define CODEC_COMPARE_RTOL 1e-3
+#define CODEC_COMPARE_ATOL 1e-6
+
 /* A decoded request: what its schema fills. Its tensors borrow the body or own_memory behind
    `storage`. */
 struct codec_request {
     struct attn_request attention;
     struct attn_tensor outputs, lses; /* a merge's; the options it shares are in `attention` */
     struct attn_scaling_request scaling;
+    struct codec_session session;
     struct codec_labels q_labels, k_labels;
+    struct codec_capture capture;
+    struct codec_compare compare;
     enum codec_encoding encoding; /* of a JSON answer; never UNSET after decode */
     int64_t timeout_ms;           /* 0: not given */
     void *storage;                /* owned; freed by codec_request_close */
@@ -84,6 +134,11 @@ struct codec_request {
 
 struct typeface; /* codec_png.h */
 
+/* Where a step of a session stood, and how long its layer is with it. */
+struct codec_step {
+    size_t layer, position, length;
+};
+
 /* What the answer says about the call besides its tensors. */
 struct codec_report {
     const char *id; /* request id */
@@ -91,9 +146,12 @@ struct codec_report {
     const char *kernel;
     double decode_ms, queue_ms, compute_ms;
     double flops;
+    const struct codec_step *step;   /* or NULL */
     const struct attn_merge *merge;  /* instead of call and kernel; or NULL */
     const struct typeface *typeface; /* of pictures; NULL: they have no text */
     const struct number_team *team;  /* that may help to write; NULL: nobody */
+    const char *capture_id;          /* under which the call is kept; or NULL */
+    const char *capture_refusal;     /* why it is not, where that was asked for; or NULL */
 };
 
 /* An answer under construction. */

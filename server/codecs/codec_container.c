@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "server/codecs/codec_request.h"
 #include "server/options/options_table.h"
 
 struct reading {
@@ -56,13 +57,16 @@ static enum attn_status take_options(struct reading *reading) {
     return status;
 }
 
-static enum attn_status open_options(struct reading *reading) {
+static enum attn_status open_options(struct reading *reading, const struct codec_input *input) {
     const struct codec_container *const container = reading->container;
     if (container->options == NULL)
         return ATTN_OK;
-    const enum attn_status status =
-        json_document_open(&reading->document, container->options_title, container->options,
-                           container->options_length, reading->options.reader.error);
+    enum attn_status status = codec_request_charge_json(
+        input, &reading->options.reader, container->options_place, container->options_length);
+    if (status == ATTN_OK)
+        status =
+            json_document_open(&reading->document, container->options_title, container->options,
+                               container->options_length, reading->options.reader.error);
     return status == ATTN_OK ? take_options(reading) : status;
 }
 
@@ -87,9 +91,13 @@ static enum attn_status take_bias(struct reading *reading) {
 static enum attn_status take_operands(struct reading *reading) {
     const struct codec_schema *const schema = reading->options.schema;
     enum attn_status status = ATTN_OK;
-    for (size_t i = 0; status == ATTN_OK && i < schema->operand_count; i++)
-        status = take_tensor(reading, schema->operands[i].name,
-                             schema_tensor(schema, i, reading->options.request));
+    for (size_t i = 0; status == ATTN_OK && i < schema->operand_count; i++) {
+        const char *const name = schema->operands[i].name;
+        if (schema->operands[i].is_optional &&
+            find(reading->container, name) == reading->container->count)
+            continue;
+        status = take_tensor(reading, name, schema_tensor(schema, i, reading->options.request));
+    }
     return status;
 }
 
@@ -108,7 +116,7 @@ static enum attn_status read_all(struct reading *reading, const struct codec_inp
     const struct codec_container *const container = reading->container;
     enum attn_status status = options_give_query(&reading->options, input);
     if (status == ATTN_OK)
-        status = open_options(reading);
+        status = open_options(reading, input);
     if (status == ATTN_OK && container->give != NULL)
         status = container->give(container->file, &reading->options);
     if (status == ATTN_OK)

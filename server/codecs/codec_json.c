@@ -9,6 +9,7 @@
 
 #include "server/codecs/codec_request.h"
 #include "server/options/options_table.h"
+#include "server/send_binary.h"
 
 enum { EXTRA_MAX = 64 };
 
@@ -102,6 +103,8 @@ static enum attn_status read_operands(struct body *body, enum codec_encoding *fo
         const char *const name = schema->operands[i].name;
         char pointer[JSON_POINTER_ROOM];
         json_pointer_member(pointer, "", name);
+        if (body->operands[i].node == NULL && schema->operands[i].is_optional)
+            continue;
         status = body->operands[i].node == NULL
                      ? options_refuse_missing(&body->options, name, pointer)
                      : json_tensor_read(
@@ -139,7 +142,30 @@ static enum attn_status refuse_binary(const struct codec_input *input, struct at
     return attn_fail(error, ATTN_MALFORMED, "",
                      "The body is neither JSON nor a whole safetensors or npz file: its first byte "
                      "is %u. %s",
-                     (unsigned)first, CODEC_SEND_BINARY);
+                     (unsigned)first, SEND_BINARY);
+}
+
+/* Requests begin with a brace. What is no JSON and begins otherwise may have been a file whose
+ * first bytes, as those of a safetensors length, are letters or digits. */
+static bool begins_as_request(const struct codec_input *input) {
+    const char *const body = input->body;
+    size_t at = 0;
+    while (at < input->length && memchr(" \t\r\n", body[at], 4) != NULL)
+        at++;
+    return at == input->length || body[at] == '{';
+}
+
+static enum attn_status open_document(struct json_document *document,
+                                      const struct codec_input *input, struct attn_error *error) {
+    struct attn_error cause = {.status = ATTN_OK};
+    const enum attn_status status =
+        json_document_open(document, "The body", input->body, input->length, &cause);
+    if (status == ATTN_OK)
+        return ATTN_OK;
+    if (attn_status_fault(status) == ATTN_FAULT_MALFORMED && !begins_as_request(input))
+        return attn_fail(error, status, cause.pointer, "%.300s %s", cause.detail, SEND_BINARY);
+    *error = cause;
+    return status;
 }
 
 static enum attn_status decode(const struct codec_input *input, struct codec_request *request,
@@ -153,7 +179,7 @@ static enum attn_status decode(const struct codec_input *input, struct codec_req
                  (struct options_tensors){find_extra, &body, false});
     enum attn_status status = refuse_binary(input, error);
     if (status == ATTN_OK)
-        status = json_document_open(&body.document, "The body", input->body, input->length, error);
+        status = open_document(&body.document, input, error);
     if (status == ATTN_OK) {
         status = read_body(&body, input);
         options_close(&body.options);

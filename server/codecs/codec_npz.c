@@ -180,6 +180,14 @@ static bool narrow(char *text, size_t *length) {
     return true;
 }
 
+/* A dict for the options comes as a pickle: what it is says less than what it should be. */
+static enum attn_status refuse_options(struct attn_error *error, const char *name) {
+    *error = (struct attn_error){0};
+    return attn_fail(error, ATTN_BAD_TYPE, name,
+                     "The options are one text of JSON: write options=json.dumps({...}) in "
+                     "numpy.savez. A dict would be saved as a pickle, which is never read.");
+}
+
 /* The text of a member that is one: without the NUL characters that numpy pads it with. */
 static enum attn_status read_text(const struct npz_file *file, struct zip_stream *stream,
                                   const char **text, size_t *length) {
@@ -188,11 +196,12 @@ static enum attn_status read_text(const struct npz_file *file, struct zip_stream
     struct npy_header header;
     void *copy = NULL;
     enum attn_status status = read_header(stream, &header, length);
+    if (status == ATTN_BAD_DTYPE)
+        return refuse_options(error, name);
     if (status != ATTN_OK)
         return status;
     if (header.kind == NPY_NUMBERS || *length != header.item)
-        return attn_fail(error, ATTN_BAD_TYPE, name,
-                         "The member should be one text: options=json.dumps(...) in numpy.savez.");
+        return refuse_options(error, name);
     status = read_copy(file, stream, *length, &copy);
     if (status == ATTN_OK)
         status = zip_stream_end(stream);

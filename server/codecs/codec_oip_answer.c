@@ -211,9 +211,22 @@ static void write_member(struct json_text *text, const char *name, double value)
     json_text_number(text, value);
 }
 
+/*
+ * What the first axis of the statistics counts: "rows,empty_rows,...". It stands here because
+ * readers take an output that has parameters for one that is bytes.
+ */
+static void write_stats_order(struct json_text *text) {
+    json_text_literal(text, ",\"stats_order\":\"");
+    for (int stat = 0; stat < ATTN_STATS; stat++) {
+        json_text_literal(text, stat == 0 ? "" : ",");
+        json_text_literal(text, attn_stat_name((enum attn_stat)stat));
+    }
+    json_text_literal(text, "\"");
+}
+
 /* Scalars only, as the protocol has it. */
 static void write_parameters(struct json_text *text, const struct codec_report *report,
-                             const struct attn_result *result) {
+                             struct oip_notes *notes, const struct attn_result *result) {
     const struct attn_call *const call = report->call;
     char mask[JSON_TEXT_MAX];
     const bool wide = call->precision == ATTN_PRECISION_FLOAT64;
@@ -234,6 +247,8 @@ static void write_parameters(struct json_text *text, const struct codec_report *
         json_text_literal(text, ",\"note\":");
         json_text_string(text, call->note);
     }
+    if (output_of(notes, ATTN_RESULT_STATS) != NULL)
+        write_stats_order(text);
     json_text_literal(text, ",\"decode_ms\":");
     json_text_milliseconds(text, report->decode_ms);
     json_text_literal(text, ",\"queue_ms\":");
@@ -244,37 +259,19 @@ static void write_parameters(struct json_text *text, const struct codec_report *
     json_text_literal(text, "}");
 }
 
-/* What the first axis of the statistics counts: "rows,empty_rows,...". */
-static void write_order(struct json_text *text) {
-    json_text_literal(text, "\"order\":\"");
-    for (int stat = 0; stat < ATTN_STATS; stat++) {
-        json_text_literal(text, stat == 0 ? "" : ",");
-        json_text_literal(text, attn_stat_name((enum attn_stat)stat));
-    }
-    json_text_literal(text, "\"");
-}
-
 static void write_output(struct json_text *text, const struct oip_output *output,
                          const struct number_team *team) {
-    const bool is_stats = output->row->source == ATTN_RESULT_STATS;
     json_text_literal(text, "{\"name\":\"");
     json_text_literal(text, output->row->name);
     json_text_literal(text, "\",\"datatype\":\"");
     json_text_literal(text, oip_datatype_name(output->dtype));
     json_text_literal(text, "\",\"shape\":");
     json_text_shape(text, output->rank, output->shape);
-    if (output->binary || is_stats)
-        json_text_literal(text, ",\"parameters\":{");
     if (output->binary) {
-        json_text_literal(text, "\"binary_data_size\":");
+        json_text_literal(text, ",\"parameters\":{\"binary_data_size\":");
         json_text_size(text, output->bytes);
-        json_text_literal(text, is_stats ? "," : "");
-    }
-    if (is_stats)
-        write_order(text);
-    if (output->binary || is_stats)
         json_text_literal(text, "}");
-    if (!output->binary) {
+    } else {
         const struct attn_result_tensor sent = sent_of(output);
         json_text_literal(text, ",\"data\":");
         json_lists_write(text, &sent, false, team);
@@ -292,7 +289,7 @@ static void write_answer(struct json_text *text, const struct codec_report *repo
         json_text_literal(text, ",\"id\":");
         json_text_escaped(text, notes->id, strlen(notes->id));
     }
-    write_parameters(text, report, result);
+    write_parameters(text, report, notes, result);
     json_text_literal(text, ",\"outputs\":[");
     for (size_t i = 0; i < notes->output_count; i++) {
         struct oip_output *const output = &notes->outputs[i];

@@ -11,13 +11,9 @@ static struct oip_onnx *onnx_of(struct options *options) {
     return &oip_notes_of(options->request)->onnx;
 }
 
-/* A whole number; true and false are 1 and 0. */
 static enum attn_status read_int(struct options *options, struct json_value value,
                                  const char *pointer, int64_t least, int64_t *out) {
-    if (json_value_kind(value) != JSON_KIND_BOOL)
-        return json_value_int(&options->reader, value, pointer, least, INT64_MAX, out);
-    *out = json_is_true(value.node);
-    return ATTN_OK;
+    return json_value_int(&options->reader, value, pointer, least, INT64_MAX, out);
 }
 
 static enum attn_status apply_scale(struct options *options, struct json_value value,
@@ -36,9 +32,13 @@ static enum attn_status apply_softcap(struct options *options, struct json_value
     return status;
 }
 
+/* The one attribute that is a flag: ONNX writes it as 1 or 0, clients as true or false, too. */
 static enum attn_status apply_is_causal(struct options *options, struct json_value value,
                                         const char *pointer) {
-    return read_int(options, value, pointer, 0, &onnx_of(options)->is_causal);
+    if (json_value_kind(value) != JSON_KIND_BOOL)
+        return read_int(options, value, pointer, 0, &onnx_of(options)->is_causal);
+    onnx_of(options)->is_causal = json_is_true(value.node);
+    return ATTN_OK;
 }
 
 static enum attn_status apply_q_num_heads(struct options *options, struct json_value value,
@@ -109,9 +109,9 @@ static const struct option ATTRIBUTES[] = {
 };
 
 static const struct codec_operand OPERANDS[] = {
-    {"Q", offsetof(struct codec_request, attention.q)},
-    {"K", offsetof(struct codec_request, attention.k)},
-    {"V", offsetof(struct codec_request, attention.v)},
+    {"Q", offsetof(struct codec_request, attention.q), false},
+    {"K", offsetof(struct codec_request, attention.k), false},
+    {"V", offsetof(struct codec_request, attention.v), false},
 };
 
 static const struct options_hint HINTS[] = {

@@ -9,6 +9,7 @@
 
 #include "server/codecs/codec_request.h"
 #include "server/json/json_tensor.h"
+#include "server/send_binary.h"
 
 static enum attn_status read_json_length(const struct json_reader *reader,
                                          const struct codec_input *input, size_t *length) {
@@ -197,9 +198,9 @@ static enum attn_status place_bytes(struct oip_file *file, const struct json_rea
         if (input->size > rest)
             return attn_fail(reader->error, ATTN_MALFORMED, input->name,
                              "The input has %zu bytes, but only %zu are left for it: the body has "
-                             "%zu, of which the first %zu are JSON by the header %s.",
-                             input->size, rest, file->input->length, json_length,
-                             OIP_LENGTH_HEADER);
+                             "%zu, of which the first %zu are JSON by the header %s. %s",
+                             input->size, rest, file->input->length, json_length, OIP_LENGTH_HEADER,
+                             SEND_BINARY);
         input->bytes = body + at;
         at += input->size;
     }
@@ -207,9 +208,9 @@ static enum attn_status place_bytes(struct oip_file *file, const struct json_rea
         return ATTN_OK;
     return attn_fail(reader->error, ATTN_MALFORMED, "",
                      "The body has %zu bytes, of which the first %zu are JSON by the header %s and "
-                     "%zu belong to inputs; %zu are left over.",
+                     "%zu belong to inputs; %zu are left over. %s",
                      file->input->length, json_length, OIP_LENGTH_HEADER, at - json_length,
-                     file->input->length - at);
+                     file->input->length - at, SEND_BINARY);
 }
 
 enum attn_status oip_file_open(struct oip_file *file, const struct json_reader *reader,

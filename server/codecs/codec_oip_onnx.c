@@ -230,7 +230,8 @@ static enum attn_status continue_mask(const struct onnx_call *call, size_t keys,
         codec_request_take(call->file->input, call->reader, "attn_mask", bytes, &memory);
     if (status != ATTN_OK)
         return status;
-    for (size_t row = 0; row < bytes / (keys * size); row++) {
+    /* Keys without elements may be more than bytes can be counted for, in a mask without rows. */
+    for (size_t row = 0; bytes > 0 && row < bytes / size / keys; row++) {
         char *const to = (char *)memory + row * keys * size;
         memcpy(to, (const char *)mask->data + row * reached * size, reached * size);
         if (is_bool)

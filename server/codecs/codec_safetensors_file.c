@@ -10,6 +10,7 @@
 
 #include "core/checked.h"
 #include "server/codecs/codec_request.h"
+#include "server/send_binary.h"
 
 enum { LENGTH_BYTES = 8 };
 
@@ -24,7 +25,7 @@ static enum attn_status read_header_length(const struct json_reader *reader, con
     if (length < LENGTH_BYTES)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
                          "A safetensors body has at least %d bytes, but %zu came. %s", LENGTH_BYTES,
-                         length, CODEC_SEND_BINARY);
+                         length, SEND_BINARY);
     memcpy(&announced, body, sizeof announced);
     const size_t rest = length - LENGTH_BYTES;
     if (announced == 0 || announced > rest)
@@ -32,7 +33,7 @@ static enum attn_status read_header_length(const struct json_reader *reader, con
                          "The first eight bytes say that the safetensors header has a length of "
                          "%llu, but %zu byte%s follow%s them. %s",
                          (unsigned long long)announced, rest, attn_plural(rest),
-                         rest == 1 ? "s" : "", CODEC_SEND_BINARY);
+                         rest == 1 ? "s" : "", SEND_BINARY);
     *header = (size_t)announced;
     return ATTN_OK;
 }
@@ -103,8 +104,8 @@ static enum attn_status read_offsets(const struct json_reader *reader, struct js
     entry->end = (size_t)offsets.values[1];
     if (entry->end > data_bytes)
         return attn_fail(reader->error, ATTN_MALFORMED, entry->name,
-                         "The entry ends at byte %zu of the data, which has %zu.", entry->end,
-                         data_bytes);
+                         "The entry ends at byte %zu of the data, which has %zu. %s", entry->end,
+                         data_bytes, SEND_BINARY);
     if (!attn_shape_bytes(entry->dtype, entry->rank, entry->shape, &bytes))
         return malformed(reader, entry->name, "The shape asks for more bytes than can be counted.");
     const size_t span = entry->end - entry->begin;
@@ -187,7 +188,7 @@ static enum attn_status check_places(struct safetensors_file *file,
     if (end != file->data_bytes)
         return attn_fail(reader->error, ATTN_MALFORMED, "",
                          "The body has %zu byte%s of data, but its last tensor ends at %zu. %s",
-                         file->data_bytes, attn_plural(file->data_bytes), end, CODEC_SEND_BINARY);
+                         file->data_bytes, attn_plural(file->data_bytes), end, SEND_BINARY);
     return ATTN_OK;
 }
 
@@ -201,8 +202,10 @@ enum attn_status safetensors_open(struct safetensors_file *file, const struct js
     const char *const text = (const char *)input->body + LENGTH_BYTES;
     file->data = text + header;
     file->data_bytes = input->length - LENGTH_BYTES - header;
-    status =
-        json_document_open(&file->header, "The safetensors header", text, header, reader->error);
+    status = codec_request_charge_json(input, reader, "", header);
+    if (status == ATTN_OK)
+        status = json_document_open(&file->header, "The safetensors header", text, header,
+                                    reader->error);
     if (status != ATTN_OK)
         return status;
     status = read_entries(file, reader);

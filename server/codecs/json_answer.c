@@ -129,7 +129,6 @@ enum attn_status json_answer_finish(const struct codec_report *report,
                                     const struct attn_result *result, struct codec_answer *answer,
                                     struct attn_error *error) {
     struct json_text text = {.start = answer->buffer, .capacity = answer->capacity};
-    (void)error;
     json_text_literal(&text, "{");
     for (int i = 0; i < ATTN_RESULT_COUNT; i++) {
         const struct attn_result_tensor *const tensor = &result->tensors[i];
@@ -150,5 +149,7 @@ enum attn_status json_answer_finish(const struct codec_report *report,
     json_meta_write(&text, report, result);
     json_text_literal(&text, "}\n");
     answer->length = text.length;
+    if (report->team != NULL && attn_checkpoint_is_cancelled(report->team->checkpoint))
+        return attn_fail(error, ATTN_CANCELLED, "", "Nobody waits for the answer.");
     return ATTN_OK;
 }

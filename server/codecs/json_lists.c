@@ -134,10 +134,12 @@ static void write_row(struct json_text *text, const struct attn_result_tensor *t
         write_times(text, ']', 1 + boundaries(tensor, nesting->outer, row + 1));
 }
 
-/* Elements [begin, end) of a tensor in order; its rows have some. */
+/* Elements [begin, end) of a tensor in order, unless they are not wanted any more; its rows have
+   some. */
 static void write_range(struct json_text *text, const struct attn_result_tensor *tensor,
-                        const struct nesting *nesting, size_t begin, size_t end) {
-    for (size_t at = begin; at < end;) {
+                        const struct nesting *nesting, size_t begin, size_t end,
+                        const struct attn_checkpoint *checkpoint) {
+    for (size_t at = begin; at < end && !attn_checkpoint_is_cancelled(checkpoint);) {
         const size_t row = at / nesting->width, from = at % nesting->width;
         const size_t to = attn_min_size(nesting->width, from + (end - at));
         write_row(text, tensor, nesting, row, from, to);
@@ -150,6 +152,7 @@ struct shared_text {
     const struct attn_result_tensor *tensor;
     struct nesting nesting;
     size_t elements, count;
+    const struct attn_checkpoint *checkpoint; /* of who shares it out */
     struct json_text pieces[PIECES_MOST];
 };
 
@@ -164,7 +167,7 @@ static size_t piece_end(const struct shared_text *shared, size_t index) {
 static void write_piece(void *argument, size_t index) {
     struct shared_text *const shared = argument;
     write_range(&shared->pieces[index], shared->tensor, &shared->nesting,
-                piece_begin(shared, index), piece_end(shared, index));
+                piece_begin(shared, index), piece_end(shared, index), shared->checkpoint);
 }
 
 /* The room that was reckoned suffices for all pieces. */
@@ -185,14 +188,28 @@ static void place_pieces(struct shared_text *shared, const struct json_text *tex
 
 static void write_shared(struct json_text *text, const struct attn_result_tensor *tensor,
                          const struct nesting *nesting, const struct number_team *team) {
-    struct shared_text shared = {
-        .tensor = tensor, .nesting = *nesting, .elements = nesting->rows * nesting->width};
+    struct shared_text shared = {.tensor = tensor,
+                                 .nesting = *nesting,
+                                 .elements = nesting->rows * nesting->width,
+                                 .checkpoint = team->checkpoint};
     shared.count = piece_count(shared.elements);
     place_pieces(&shared, text);
-    team->share(team->context, shared.count, write_piece, &shared);
+    team->share(team, shared.count, write_piece, &shared);
     for (size_t n = 0; n < shared.count; n++) {
         memmove(text->start + text->length, shared.pieces[n].start, shared.pieces[n].length);
         text->length += shared.pieces[n].length;
+    }
+}
+
+/* Rows of nothing may be many. */
+static void write_empty_rows(struct json_text *text, const struct attn_result_tensor *tensor,
+                             const struct nesting *nesting,
+                             const struct attn_checkpoint *checkpoint) {
+    enum { AT_ONCE = 4096 };
+    for (size_t row = 0; row < nesting->rows; row++) {
+        if (row % AT_ONCE == 0 && attn_checkpoint_stops(checkpoint))
+            return;
+        write_row(text, tensor, nesting, row, 0, 0);
     }
 }
 
@@ -205,8 +222,7 @@ void json_lists_write(struct json_text *text, const struct attn_result_tensor *t
     else if (team != NULL && piece_count(elements) > 1)
         write_shared(text, tensor, &nesting, team);
     else if (elements > 0)
-        write_range(text, tensor, &nesting, 0, elements);
+        write_range(text, tensor, &nesting, 0, elements, NULL);
     else
-        for (size_t row = 0; row < nesting.rows; row++)
-            write_row(text, tensor, &nesting, row, 0, 0);
+        write_empty_rows(text, tensor, &nesting, team == NULL ? NULL : team->checkpoint);
 }

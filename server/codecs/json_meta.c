@@ -52,11 +52,33 @@ static void write_merge(struct json_text *text, const struct attn_merge *merge) 
     json_text_string(text, precision_name(merge->precision));
 }
 
+static void write_step(struct json_text *text, const struct codec_step *step) {
+    const struct axis axes[] = {{",\"session\":{\"layer\":", step->layer},
+                                {",\"position\":", step->position},
+                                {",\"length\":", step->length}};
+    write_axes(text, axes, sizeof axes / sizeof *axes);
+}
+
 static void write_notes(struct json_text *text, const char *note) {
     json_text_literal(text, ",\"notes\":[");
     if (note != NULL)
         json_text_string(text, note);
     json_text_literal(text, "]");
+}
+
+static void write_capture(struct json_text *text, const struct codec_report *report) {
+    if (report->capture_id == NULL && report->capture_refusal == NULL)
+        return;
+    json_text_literal(text, ",\"capture\":");
+    if (report->capture_id == NULL) {
+        json_text_string(text, report->capture_refusal);
+        return;
+    }
+    json_text_literal(text, "{\"id\":");
+    json_text_string(text, report->capture_id);
+    json_text_literal(text, ",\"url\":\"/v1/captures/");
+    json_text_literal(text, report->capture_id);
+    json_text_literal(text, "\"}");
 }
 
 void json_meta_timings(struct json_text *text, const struct codec_report *report) {
@@ -78,11 +100,14 @@ void json_meta_write(struct json_text *text, const struct codec_report *report,
         write_merge(text, report->merge);
     else
         write_call(text, report);
+    if (report->step != NULL)
+        write_step(text, report->step);
     json_text_literal(text, ",\"non_finite\":");
     json_text_literal(text, atomic_load(&result->non_finite) ? "true" : "false");
     json_text_literal(text, ",\"empty_rows\":");
     json_text_size(text, (size_t)atomic_load(&result->empty_rows));
     write_notes(text, report->merge != NULL ? NULL : report->call->note);
+    write_capture(text, report);
     json_meta_timings(text, report);
     json_text_literal(text, ",\"flops\":");
     json_text_number(text, report->flops);

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "server/codecs/codec.h"
 #include "server/codecs/zip_format.h"
+#include "server/send_binary.h"
 
 struct archive {
     const char *body;
@@ -80,8 +81,7 @@ static enum attn_status find_directory(struct archive *archive) {
     const char *const end = find_end(archive);
     if (end == NULL)
         return attn_fail(archive->reader->error, ATTN_MALFORMED, "",
-                         "The zip archive lacks its end, where its directory is. %s",
-                         CODEC_SEND_BINARY);
+                         "The zip archive lacks its end, where its directory is. %s", SEND_BINARY);
     size_t directory_end = (size_t)(end - archive->body);
     archive->count = zip_get16(end + END_COUNT);
     archive->bytes = zip_get32(end + END_BYTES);
@@ -101,7 +101,7 @@ static enum attn_status find_directory(struct archive *archive) {
                          "The archive says that its directory has %llu bytes from byte %llu on, "
                          "but it ends at byte %zu. %s",
                          (unsigned long long)archive->bytes, (unsigned long long)archive->begin,
-                         directory_end, CODEC_SEND_BINARY);
+                         directory_end, SEND_BINARY);
     if (archive->count > ZIP_MAX_MEMBERS)
         return attn_fail_limit(archive->reader->error, ATTN_MALFORMED, "", ZIP_MAX_MEMBERS,
                                "The archive has %llu members; at most %d are read.",

@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "server/buffer_pool.h"
+#include "server/send_binary.h"
 
 /* A step reads and makes at most so much. */
 #define STEP_BYTES ((size_t)256 << 10)
@@ -142,8 +143,8 @@ static enum attn_status step(struct unpacker *unpacker, struct attn_error *error
         return attn_fail(
             error, ATTN_MALFORMED, "",
             "The body is no %s stream that can be read: near byte %zu of %zu, %s. Send "
-            "the body as it is, or let a library pack it.",
-            coding->name, unpacker->at, unpacker->length, fault);
+            "the body as it is, or let a library pack it. %s",
+            coding->name, unpacker->at, unpacker->length, fault, SEND_BINARY);
     if (made > 0 && room == 0) {
         if (grow(unpacker, error) != ATTN_OK)
             return error->status;
@@ -154,8 +155,9 @@ static enum attn_status step(struct unpacker *unpacker, struct attn_error *error
         return stream_ended(unpacker, error);
     if (made == 0 && span.in_left == in)
         return attn_fail(error, ATTN_MALFORMED, "",
-                         "The body's %zu bytes end in the middle of the %s stream. Send all of it.",
-                         unpacker->length, coding->name);
+                         "The body's %zu bytes end in the middle of the %s stream. Send all of it. "
+                         "%s",
+                         unpacker->length, coding->name, SEND_BINARY);
     return ATTN_OK;
 }
 

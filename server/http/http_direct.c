@@ -4,10 +4,12 @@
 #include "server/http/http_direct.h"
 
 #include <microhttpd.h>
-#include <sys/socket.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "server/cors.h"
+#include "server/http/http_tls_internal.h"
 
 static void write_head(struct text *out, int status, const struct http_addressee *to,
                        size_t length) {
@@ -29,15 +31,28 @@ static void write_head(struct text *out, int status, const struct http_addressee
     text_format(out, "\r\n");
 }
 
-bool http_direct(int fd, const struct problem *problem, const struct http_addressee *to) {
+bool http_direct(const struct http_peer *peer, const struct problem *problem,
+                 const struct http_addressee *to) {
     struct text body = {0}, answer = {0};
     problem_write(problem, to->form, to->id, &body);
     write_head(&answer, problem_status(problem->code), to, body.length);
     text_add(&answer, body.data, body.length);
-    const bool sent =
-        !body.failed && !answer.failed &&
-        send(fd, answer.data, answer.length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)answer.length;
+    const bool is_whole = !body.failed && !answer.failed;
+    const bool sent = is_whole && http_tls_send(peer, answer.data, answer.length);
     text_close(&body);
     text_close(&answer);
-    return sent && shutdown(fd, SHUT_WR) == 0;
+    if (!is_whole)
+        return http_direct_no_memory(peer, to->form);
+    return sent && http_tls_end(peer);
+}
+
+bool http_direct_no_memory(const struct http_peer *peer, enum problem_form form) {
+    const char *const body = problem_no_memory(form);
+    char answer[512];
+    const int length =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                 "Content-Type: %s\r\nRetry-After: 1\r\nContent-Length: %zu\r\n\r\n%s",
+                 problem_content_type(form), strlen(body), body);
+    return http_tls_send(peer, answer, (size_t)length) && http_tls_end(peer);
 }

@@ -12,6 +12,8 @@
 
 #include "server/problem.h"
 
+struct http_peer;
+
 /* Whom an answer is for. */
 struct http_addressee {
     enum problem_form form; /* of the errors of the path */
@@ -19,7 +21,11 @@ struct http_addressee {
     const char *origin;     /* of the page that may read it, or "" */
 };
 
-/* Sends the problem and ends this side of the connection; false when the socket did not take it. */
-bool http_direct(int fd, const struct problem *problem, const struct http_addressee *to);
+/* Sends the problem, or without memory for it that there is none, and ends this side of the
+   connection; false when the socket did not take it. */
+bool http_direct(const struct http_peer *peer, const struct problem *problem,
+                 const struct http_addressee *to);
+/* As that: that there is no memory, for which it needs none. */
+bool http_direct_no_memory(const struct http_peer *peer, enum problem_form form);
 
 #endif

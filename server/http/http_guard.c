@@ -12,7 +12,7 @@
 #include "server/http/http_internal.h"
 
 struct sight {
-    unsigned lengths, codings, hosts, packings;
+    unsigned lengths, codings, hosts, packings, keys;
     const char *length, *coding, *expect;
     const char *bad_name; /* a header name that is no token or pretends to be another */
 };
@@ -47,6 +47,8 @@ static enum MHD_Result see(void *context, enum MHD_ValueKind kind, const char *n
         sight->coding = value;
     } else if (strcasecmp(name, "content-encoding") == 0) {
         sight->packings++;
+    } else if (strcasecmp(name, "authorization") == 0) {
+        sight->keys++;
     } else if (strcasecmp(name, "host") == 0) {
         sight->hosts++;
     } else if (strcasecmp(name, "expect") == 0) {
@@ -80,6 +82,8 @@ static bool guard_headers(const struct sight *sight, bool is_1_1, struct problem
     if (sight->codings > 1 || (sight->codings == 1 && sight->lengths == 1))
         return framing(problem, "Content-Length and Transfer-Encoding exclude each other, and each "
                                 "may be given once; send one of them.");
+    if (sight->keys > 1)
+        return framing(problem, "There is more than one Authorization header; send one.");
     if (sight->codings == 1 && !is_1_1)
         return framing(problem, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length.");
     if (sight->packings > 1) {
@@ -110,15 +114,34 @@ static bool guard_body(const struct sight *sight, struct exchange *exchange,
     return true;
 }
 
+/* A target in absolute form, as for a proxy, is taken for its path (RFC 9112, 3.2.2). One that
+ * names another host than the header does would be read differently by others. */
+static bool guard_target(struct exchange *exchange, struct problem *problem) {
+    static const char *const SCHEMES[] = {"http://", "https://"};
+    for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++) {
+        const size_t scheme = strlen(SCHEMES[i]);
+        if (strncasecmp(exchange->path, SCHEMES[i], scheme) != 0)
+            continue;
+        const char *const authority = exchange->path + scheme;
+        const size_t length = strcspn(authority, "/");
+        if (exchange->host == NULL || strlen(exchange->host) != length ||
+            strncasecmp(exchange->host, authority, length) != 0)
+            return framing(problem, "The target names another host than the Host header; send the "
+                                    "path alone.");
+        exchange->path = authority[length] == '/' ? authority + length : "/";
+    }
+    return true;
+}
+
 bool http_guard(const struct http_head *head, struct problem *problem) {
     struct sight sight = {0};
     MHD_get_connection_values(head->connection, MHD_HEADER_KIND, see, &sight);
     if (!guard_headers(&sight, strcmp(head->version, MHD_HTTP_VERSION_1_1) == 0, problem) ||
-        !guard_body(&sight, head->exchange, problem))
+        !guard_body(&sight, head->exchange, problem) || !guard_target(head->exchange, problem))
         return false;
     if (head->exchange->method == HTTP_OTHER) {
         problem_set(problem, PROBLEM_METHOD_UNKNOWN, NULL,
-                    "The service knows the methods GET, HEAD, POST and OPTIONS.");
+                    "The service knows the methods GET, HEAD, POST, PUT, DELETE and OPTIONS.");
         return false;
     }
     head->exchange->expects_continue =

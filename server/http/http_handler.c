@@ -14,7 +14,9 @@
 
 #include "server/clock.h"
 #include "server/codecs/codec_oip.h"
+#include "server/hosts.h"
 #include "server/http/http_internal.h"
+#include "server/http/http_tls_internal.h"
 
 /* A refused body of at most this length is read to its end, so that the connection can stay. */
 #define SHORT_BODY (UINT64_C(1) << 20)
@@ -121,8 +123,11 @@ static void read_origin(struct MHD_Connection *connection, struct exchange *exch
         header(connection, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_METHOD) != NULL;
     exchange->asks_private_network =
         private_network != NULL && strcmp(private_network, "true") == 0;
-    if (!cors_allows(&exchange->service->cors, exchange->origin))
+    if (!cors_allows(&exchange->service->cors, exchange->origin)) {
+        exchange->foreign_page =
+            exchange->origin != NULL && !hosts_is_same(exchange->origin, exchange->host);
         exchange->origin = NULL;
+    }
 }
 
 static void read_head(struct MHD_Connection *connection, struct exchange *exchange) {
@@ -134,6 +139,9 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
     exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
     exchange->accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     exchange->if_none_match = header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    exchange->host = header(connection, MHD_HTTP_HEADER_HOST);
+    exchange->authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
+    exchange->at_ops = peer != NULL && peer->at_ops;
     read_origin(connection, exchange);
     exchange->json_length = header(connection, OIP_LENGTH_HEADER);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
@@ -190,6 +198,26 @@ static enum MHD_Result refuse(struct http_thread *thread, struct MHD_Connection 
     return send_answer(thread, connection, exchange);
 }
 
+/* NULL without TLS. */
+static gnutls_session_t session_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info == NULL ? NULL : info->tls_session;
+}
+
+/* Where clients need certificates: whether this one has shown a good one. */
+static bool check_client(const struct http_thread *thread, const struct http_peer *peer,
+                         struct problem *problem) {
+    const struct http_tls *const tls = thread->server->options.tls;
+    if (peer->session == NULL || http_tls_client_ca(tls) == NULL ||
+        http_tls_knows_client(peer->session))
+        return true;
+    problem_set(problem, PROBLEM_NO_CERTIFICATE, NULL,
+                "This service answers clients that show a certificate of an authority that it "
+                "knows (tls_client_ca), and this one has shown none, or one that is not valid.");
+    return false;
+}
+
 static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *connection,
                              const struct http_head *head) {
     struct exchange *exchange = head->exchange;
@@ -197,7 +225,7 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
     const struct http_options *options = &thread->server->options;
     read_head(connection, exchange);
     set_deadline(connection, options->body_timeout_ms);
-    if (!http_guard(head, &problem))
+    if (!http_guard(head, &problem) || !check_client(thread, peer_of(connection), &problem))
         exchange_refuse(exchange, &problem);
     else if (read_query(connection, exchange))
         exchange_head(exchange);
@@ -234,18 +262,27 @@ static enum MHD_Result wake(struct http_thread *thread, struct MHD_Connection *c
                                                : await_body(connection);
 }
 
+/* It has a request, or never will. */
+static void note_asked(struct http_server *server, struct http_peer *peer) {
+    if (!peer->has_asked)
+        atomic_fetch_sub(&server->unasked, 1);
+    peer->has_asked = true;
+}
+
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
                                   const char *url, const char *method, const char *version,
                                   void **request) {
-    if (peer_of(connection) == NULL || !claim(peer_of(connection)))
+    struct http_peer *const peer = peer_of(connection);
+    if (peer != NULL && !claim(peer))
         return MHD_NO;
-    struct exchange *exchange = exchange_create(thread->server->service);
+    struct exchange *exchange = peer == NULL ? NULL : exchange_create(thread->server->service);
     if (exchange == NULL)
-        return MHD_NO;
-    *request = exchange;
-    peer_of(connection)->may_ask = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
+        return http_answer_spare(thread->server, connection, peer, url) ? MHD_YES : MHD_NO;
+    *request = peer->exchange = exchange;
+    note_asked(thread->server, peer);
+    peer->may_ask = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     exchange->path = url;
-    exchange->escaped_path = peer_of(connection)->escaped_path;
+    exchange->escaped_path = peer->escaped_path;
     exchange->method_name = method;
     exchange->thread = thread;
     exchange->arena = &thread->arena;
@@ -266,15 +303,17 @@ enum MHD_Result http_handle(void *context, struct MHD_Connection *connection, co
         return wake(thread, connection, exchange);
     if (*size == 0)
         return go_on(thread, connection, exchange);
+    atomic_fetch_add(&peer_of(connection)->pieces, 1);
     const bool taken = exchange_take_body(exchange, data, *size);
     *size = 0;
     return taken ? MHD_YES : MHD_NO;
 }
 
-/* The warden has answered that the body is late: now that can be counted and logged. */
-static void count_late(struct exchange *exchange) {
+/* The warden has answered that the rest of the body does not come, or cannot be read: now that can
+   be counted and logged. */
+static void count_told(struct exchange *exchange, int code) {
     exchange->answer.problem = 0; /* whatever else its head was refused for was not said */
-    exchange_fail(exchange, PROBLEM_REQUEST_TIMEOUT, "%s", "");
+    exchange_fail(exchange, code, "%s", "");
     exchange->state = EXCHANGE_SENT;
 }
 
@@ -284,22 +323,33 @@ void http_completed(void *context, struct MHD_Connection *connection, void **req
     struct exchange *exchange = *request;
     const struct http_options *options = &thread->server->options;
     struct http_peer *peer = peer_of(connection);
-    const bool told = peer != NULL && !claim(peer);
-    if (!told)
+    if (peer == NULL)
+        return; /* there was no memory for it, and so no request was taken */
+    const bool told = !claim(peer);
+    if (!told) {
         set_deadline(connection, options->idle_timeout_ms + options->header_timeout_ms);
-    if (!told && peer != NULL)
         atomic_store(&peer->phase, PEER_IDLE);
+    }
     if (exchange == NULL)
         return;
     if (told)
-        count_late(exchange);
-    *request = NULL;
+        count_told(exchange, peer->told);
+    *request = peer->exchange = NULL;
     if (exchange->state == EXCHANGE_SLEEPING) { /* woken, but the connection was dead already */
         http_warden_sleep(thread->server->warden, peer_of(connection), NULL);
         exchange_woken(exchange);
     }
     exchange_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exchange_unref(exchange);
+}
+
+/* Version 1.0 ends a connection without a word about its request where its buffer is full in front
+   of a chunk. */
+static void end_forgotten(void *context, struct MHD_Connection *connection,
+                          const struct http_peer *peer) {
+    void *request = peer->exchange;
+    if (request != NULL)
+        http_completed(context, connection, &request, MHD_REQUEST_TERMINATED_WITH_ERROR);
 }
 
 void http_connection(void *context, struct MHD_Connection *connection, void **socket_context,
@@ -310,15 +360,22 @@ void http_connection(void *context, struct MHD_Connection *connection, void **so
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *socket_context = peer = http_warden_add(server->warden, info->connect_fd);
-        if (peer != NULL)
+        *socket_context = peer = http_warden_add(server->warden, info->connect_fd, &thread->rounds);
+        if (peer != NULL) {
+            peer->session = session_of(connection);
+            peer->at_ops = http_arrived_at_ops(thread, info->connect_fd);
+            atomic_fetch_add(&server->unasked, 1);
             atomic_store(&peer->deadline,
                          clock_deadline(clock_now(), server->options.header_timeout_ms));
+        }
         metrics_connection(server->service->metrics, 1);
         return;
     }
-    if (peer != NULL)
+    if (peer != NULL) {
+        end_forgotten(context, connection, peer);
+        note_asked(server, peer);
         http_warden_remove(server->warden, peer);
+    }
     *socket_context = NULL;
     metrics_connection(server->service->metrics, -1);
 }

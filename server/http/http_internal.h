@@ -12,15 +12,31 @@
 
 struct MHD_Connection;
 struct MHD_Daemon;
+struct MHD_Response;
+
+/* As many connections a thread takes at once; others take the rest. */
+enum { HTTP_AT_ONCE = 16 };
+
+/* So many of a thread's connections only operators' addresses may have, above all others: whoever
+   looks after a service that has all the connections it can have gets an answer. */
+enum { HTTP_OPS_MORE = 8 };
+
+/* A daemon of the library speaks either TLS or not. */
+enum { HTTP_PLAIN, HTTP_TLS, HTTP_DAEMONS };
 
 struct http_thread {
     struct http_server *server;
-    struct MHD_Daemon *daemon;
+    struct MHD_Daemon *daemons[HTTP_DAEMONS]; /* NULL: no listener needs it */
     pthread_t thread;
     int wake; /* eventfd */
     bool started;
-    bool starved;  /* there was no descriptor for a connection: the next round takes none */
-    unsigned runs; /* since the last look at the listeners */
+    atomic_int_least64_t seen; /* when it last went round */
+    bool starved;       /* there was no descriptor for a connection: the next round takes none */
+    unsigned runs;      /* since the last look at the listeners */
+    atomic_uint rounds; /* in which the library read what was there */
+    size_t turn;        /* the listener that is first in this round */
+    int arrivals[HTTP_AT_ONCE]; /* connections to operators' addresses that the library does not */
+    size_t arrival_count;       /* know of yet */
     struct arena arena;
 };
 
@@ -33,8 +49,10 @@ struct http_server {
     struct service *service;
     struct http_options options;
     struct http_warden *warden;
+    struct MHD_Response *no_memory[PROBLEM_FORMS]; /* for when there is none to make one */
     atomic_bool quiesce, stop;
-    atomic_size_t quiet; /* threads that have quiesced */
+    atomic_size_t quiet;   /* threads that have quiesced */
+    atomic_size_t unasked; /* connections without a request as yet */
     size_t thread_count;
     struct http_thread threads[];
 };
@@ -56,7 +74,19 @@ bool http_guard(const struct http_head *head, struct problem *problem);
    it, and leaves the phase TOLD. */
 void http_guard_line(struct http_thread *thread, struct http_peer *peer, const char *target);
 
-/* Queues the exchange's answer and marks it SENT; false when the connection must be closed. */
+/* Whether the connection that the library has just taken over came to an operators' address. */
+bool http_arrived_at_ops(struct http_thread *thread, int fd);
+
+/* Queues the exchange's answer, or without memory for one that there is none, and marks it SENT;
+   false when the connection must be closed. */
 bool http_answer(struct MHD_Connection *connection, struct exchange *exchange);
+
+/* The answers to calls for which there is no memory; false when there is none for these. */
+bool http_spares_create(struct http_server *server);
+void http_spares_free(struct http_server *server);
+/* Queues one of them for a path whose request, or whose connection's peer, there is no memory for,
+   and counts it; false when the connection must be closed. */
+bool http_answer_spare(const struct http_server *server, struct MHD_Connection *connection,
+                       struct http_peer *peer, const char *path);
 
 #endif

@@ -50,14 +50,17 @@ void http_guard_line(struct http_thread *thread, struct http_peer *peer, const c
     peer->may_linger = true;
     /* Not the library's: it may close the connection without another word to us. */
     struct exchange *exchange = exchange_create(thread->server->service);
-    if (exchange == NULL)
+    if (exchange == NULL) {
+        metrics_count_rejection(thread->server->service->metrics, ATTN_NO_MEMORY);
+        http_direct_no_memory(peer, peer->errors);
         return;
+    }
     exchange->method_name = exchange->path = "";
     exchange->method = HTTP_OTHER;
     request_id_choose(NULL, exchange->id);
     exchange_refuse(exchange, &problem);
     const struct http_addressee client = {peer->errors, exchange->id, ""};
-    const bool whole = http_direct(peer->fd, &problem, &client);
+    const bool whole = http_direct(peer, &problem, &client);
     exchange->state = EXCHANGE_SENT;
     exchange_end(exchange, whole);
     exchange_unref(exchange);

@@ -16,18 +16,31 @@ struct exchange;
 struct http_server;
 struct service;
 
-enum { HTTP_LISTENERS_MAX = 4 };
+enum { HTTP_LISTENERS_MAX = 8 };
+
+struct http_tls;
+
+struct http_listener {
+    int fd;      /* listening, non-blocking; borrowed */
+    bool is_ops; /* for operators alone */
+    bool is_tls;
+};
 
 struct http_options {
-    int listeners[HTTP_LISTENERS_MAX]; /* listening sockets, non-blocking; borrowed */
+    struct http_listener listeners[HTTP_LISTENERS_MAX];
     size_t listener_count;
-    size_t io_threads;  /* >= 1 */
-    size_t connections; /* at once, over all listeners */
+    struct http_tls *tls; /* borrowed; NULL: none */
+    size_t io_threads;    /* >= 1 */
+    size_t connections;   /* at once, over all listeners */
     uint64_t header_timeout_ms, body_timeout_ms, send_timeout_ms, idle_timeout_ms;
 };
 
 /* Starts the threads; NULL when they cannot be had. */
 struct http_server *http_server_start(struct service *service, const struct http_options *options);
+/* Whether every I/O thread has gone round within so many milliseconds. */
+bool http_server_is_alive(const struct http_server *server, uint64_t ms);
+/* How many connections have not brought any request yet. */
+size_t http_server_unasked(const struct http_server *server);
 /* Takes no more connections; requests on those there are go on. */
 void http_server_quiesce(struct http_server *server);
 /* Wakes every sleeping request with EXCHANGE_EVENT_SHUTDOWN. */

@@ -6,20 +6,25 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/clock.h"
 #include "server/exchange.h"
 #include "server/http/http_direct.h"
+#include "server/http/http_tls_internal.h"
 
 enum {
     TICK_MS = 25,
-    ENDED_TICKS = 8,  /* between two looks for clients that have ended their side */
-    ENDED_LOOKS = 3,  /* so many in a row: by then an I/O thread has taken what it had read */
-    LINGER_ROOM = 64, /* connections that may linger at once; more are closed at once */
-    SILENT_MS = 1000, /* a client that was told that it is late and that stays silent */
-    LINGER_READS = 64 /* of LINGER_BYTES each, per tick and connection */
+    ENDED_TICKS = 8,     /* between two looks for clients that have ended their side */
+    ENDED_LOOKS = 3,     /* so many in a row: by then an I/O thread has taken what it had read */
+    LINGER_ROOM = 64,    /* connections that may linger at once; more are closed at once */
+    SILENT_MS = 1000,    /* a client that was told that it is late and that stays silent */
+    STUCK_ROUNDS = 1000, /* of an I/O thread, none of which took what waits: it never will */
+    IDLE_ROUNDS = 20,    /* the same of one that sleeps between them, ... */
+    IDLE_MS = 3000,      /* ... when so much time has passed */
+    LINGER_READS = 64    /* of LINGER_BYTES each, per tick and connection */
 };
 #define LINGER_BYTES ((size_t)64 << 10)
 
@@ -45,7 +50,7 @@ struct http_warden {
     bool stopping;
     struct http_peer *first;
     size_t sleepers;
-    unsigned tick;
+    unsigned tick, added;
     struct lingerer lingerers[LINGER_ROOM];
     size_t lingerer_count;
     /* The thread's own. */
@@ -55,13 +60,17 @@ struct http_warden {
     char *scratch;
 };
 
-/* Why a sleeping request is to be woken now. */
+/* Why a sleeping request is to be woken now; under the lock, without which it does not go on. */
 static enum exchange_event late(const struct exchange *exchange, int64_t now) {
     const int64_t deadline = atomic_load(&exchange->deadline);
     const int64_t begin_before = atomic_load(&exchange->begin_before);
+    const int64_t queued_at = atomic_load(&exchange->queued_at);
     if (deadline != 0 && now >= deadline)
         return EXCHANGE_EVENT_DEADLINE;
     if (begin_before != 0 && now >= begin_before)
+        return EXCHANGE_EVENT_QUEUED_OUT;
+    if (queued_at != 0 &&
+        backlog_is_overdue(exchange->service->backlog, exchange->queued, now - queued_at, now))
         return EXCHANGE_EVENT_QUEUED_OUT;
     return EXCHANGE_ASLEEP;
 }
@@ -107,11 +116,13 @@ static bool throw_away(struct http_warden *warden, int fd) {
 }
 
 /* Cuts connections on which no more of an awaited request can come; under the lock. A client that
-   ends its side after a whole request is answered: then nothing is awaited. */
+   ends its side after a whole request is answered: then nothing is awaited. In each tick it is the
+   turn of some connections, for there may be thousands. */
 static void cut_ended(struct http_warden *warden) {
-    if (++warden->tick % ENDED_TICKS != 0)
-        return;
+    const unsigned turn = ++warden->tick % ENDED_TICKS;
     for (struct http_peer *peer = warden->first; peer != NULL; peer = peer->next) {
+        if (peer->turn != turn)
+            continue;
         const bool ended = atomic_load(&peer->phase) != PEER_BUSY && has_ended(peer->fd);
         peer->ended_looks = ended ? peer->ended_looks + 1 : 0;
         if (peer->ended_looks == ENDED_LOOKS)
@@ -120,31 +131,79 @@ static void cut_ended(struct http_warden *warden) {
 }
 
 /* The last answer on a connection that was claimed for it. */
-static void tell_late(struct http_warden *warden, const struct http_peer *peer, bool has_head) {
+static void tell(struct http_warden *warden, const struct http_peer *peer, bool has_head,
+                 const struct problem *problem) {
     char id[REQUEST_ID_SIZE];
+    request_id_choose(has_head ? peer->id : NULL, id);
+    const struct http_addressee client = {peer->errors, id, has_head ? peer->origin : ""};
+    http_direct(peer, problem, &client);
+    if (!has_head) /* of a body its exchange tells */
+        metrics_count_rejection(warden->service->metrics, problem->code);
+}
+
+/* Claims the connection in this phase for its last answer. */
+static bool claim(struct http_peer *peer, int phase, int code, int64_t now) {
+    peer->told = code;
+    if (!atomic_compare_exchange_strong(&peer->phase, &phase, PEER_TOLD))
+        return false;
+    atomic_store(&peer->deadline, clock_deadline(now, SILENT_MS));
+    return true;
+}
+
+static void tell_late(struct http_warden *warden, const struct http_peer *peer, bool has_head) {
     struct problem problem;
     problem_set(&problem, PROBLEM_REQUEST_TIMEOUT, NULL,
                 "The %s of the request did not arrive within %llu ms. Send it faster%s.",
                 has_head ? "body" : "head", (unsigned long long)peer->allowed_ms,
                 has_head ? ", or less per call" : "");
     problem.limit = (double)peer->allowed_ms;
-    request_id_choose(has_head ? peer->id : NULL, id);
-    const struct http_addressee client = {peer->errors, id, has_head ? peer->origin : ""};
-    http_direct(peer->fd, &problem, &client);
-    if (!has_head) /* of a body its exchange tells */
-        metrics_count_rejection(warden->service->metrics, problem.code);
+    tell(warden, peer, has_head, &problem);
 }
 
 /* A request of which a part has come is answered when the rest is late; all else is cut, and so is
-   that a moment later. */
+   that a moment later. A TLS session may end at any time meanwhile, on the I/O thread and before
+   anybody is told, so none of its clients is. */
 static void end_late(struct http_warden *warden, struct http_peer *peer, int64_t now) {
-    int phase = atomic_load(&peer->phase);
-    if (phase != PEER_HEAD && phase != PEER_BODY) {
+    const int phase = atomic_load(&peer->phase);
+    if ((phase != PEER_HEAD && phase != PEER_BODY) || peer->session != NULL)
         cut(peer);
-    } else if (atomic_compare_exchange_strong(&peer->phase, &phase, PEER_TOLD)) {
-        atomic_store(&peer->deadline, clock_deadline(now, SILENT_MS));
+    else if (claim(peer, phase, PROBLEM_REQUEST_TIMEOUT, now))
         tell_late(warden, peer, phase == PEER_BODY);
+}
+
+/* Whether bytes of a body have waited for so many rounds of the thread that reads them that it will
+   never take them. Not time alone: a thread that is kept from its work is not stuck. Nor is the
+   socket asked before so many have passed, for there may be thousands. */
+static bool is_stuck(struct http_peer *peer, int64_t now) {
+    const unsigned pieces = atomic_load(&peer->pieces), rounds = atomic_load(peer->rounds);
+    const unsigned passed = rounds - peer->stuck_rounds;
+    const bool was_waiting = peer->has_waiting && pieces == peer->stuck_pieces;
+    int waiting = 0;
+    peer->has_waiting &= atomic_load(&peer->phase) == PEER_BODY;
+    if (atomic_load(&peer->phase) != PEER_BODY)
+        return false;
+    if (passed < IDLE_ROUNDS ||
+        (passed < STUCK_ROUNDS && now - peer->stuck_looked < IDLE_MS * CLOCK_MS))
+        return false;
+    peer->has_waiting = ioctl(peer->fd, FIONREAD, &waiting) == 0 && waiting > 0;
+    peer->stuck_pieces = pieces;
+    peer->stuck_rounds = rounds;
+    peer->stuck_looked = now;
+    return was_waiting && peer->has_waiting;
+}
+
+static void end_stuck(struct http_warden *warden, struct http_peer *peer, int64_t now) {
+    struct problem problem;
+    if (peer->session != NULL) {
+        cut(peer);
+        return;
     }
+    if (!claim(peer, PEER_BODY, PROBLEM_BAD_FRAMING, now))
+        return;
+    problem_set(&problem, PROBLEM_BAD_FRAMING, NULL,
+                "A line between two chunks is longer than what is read of one. Send chunks without "
+                "extensions.");
+    tell(warden, peer, true, &problem);
 }
 
 /* Ends late connections and lists the sleeping requests; under the lock, under which a listed
@@ -156,6 +215,8 @@ static size_t look(struct http_warden *warden, int64_t now) {
         const int64_t deadline = atomic_load(&peer->deadline);
         if (deadline != 0 && now >= deadline)
             end_late(warden, peer, now);
+        else if (is_stuck(peer, now))
+            end_stuck(warden, peer, now);
         else if (atomic_load(&peer->phase) == PEER_TOLD && !peer->is_cut &&
                  throw_away(warden, peer->fd))
             cut(peer);
@@ -180,8 +241,7 @@ static bool has_gone(struct http_peer *peer, int events) {
     if ((events & POLLRDHUP) == 0 || peer->asked)
         return false;
     peer->asked = true;
-    const size_t length = sizeof interim - 1;
-    return send(peer->fd, interim, length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)length;
+    return !http_tls_send(peer, interim, sizeof interim - 1);
 }
 
 static void find_gone(struct http_warden *warden, size_t count) {
@@ -273,13 +333,15 @@ void http_warden_free(struct http_warden *warden) {
     destroy(warden);
 }
 
-struct http_peer *http_warden_add(struct http_warden *warden, int fd) {
+struct http_peer *http_warden_add(struct http_warden *warden, int fd, const atomic_uint *rounds) {
     struct http_peer *peer = calloc(1, sizeof *peer);
     if (peer == NULL)
         return NULL;
     peer->fd = fd;
+    peer->rounds = rounds;
     atomic_store(&peer->phase, PEER_IDLE);
     pthread_mutex_lock(&warden->lock);
+    peer->turn = warden->added++ % ENDED_TICKS;
     peer->next = warden->first;
     if (peer->next != NULL)
         peer->next->previous = peer;

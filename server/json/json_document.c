@@ -59,9 +59,12 @@ static enum attn_status complain(const struct json_document *document, const jso
     char before[32];
     const size_t start = offset > 20 ? offset - 20 : 0;
     json_snippet(document->text, offset, start, before, sizeof before);
-    return attn_fail(error, ATTN_MALFORMED, "",
-                     "%s is not valid JSON: it was understood up to about byte %zu, after '%s'.",
-                     document->name, offset, before);
+    return attn_fail(
+        error, ATTN_MALFORMED, "",
+        "%s is not valid JSON: it cannot be read on at about byte %zu, where '%s' ends."
+        " JSON has names and texts in double quotes, commas only between members, and "
+        "true, false and null in small letters.",
+        document->name, offset, before);
 }
 
 static bool is_blank(const char *text, size_t length) {

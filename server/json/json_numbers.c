@@ -83,10 +83,11 @@ static enum attn_status refuse_range(const struct fault_place *at) {
         return attn_fail(at->reader->error, ATTN_BAD_VALUE, at->pointer,
                          "Element %s, '%s', is beyond the whole numbers from -2^63 to 2^63 - 1.",
                          at->element, at->found);
+    /* Half types come from a dtype that was sent, which a precision leaves as it is. */
+    const bool is_half = at->type == NUMBER_F16 || at->type == NUMBER_BF16;
     return attn_fail(at->reader->error, ATTN_BAD_VALUE, at->pointer,
-                     "Element %s, '%s', does not fit %s. Choose a wider dtype, or "
-                     "\"precision\": \"float64\".",
-                     at->element, at->found, at->what);
+                     "Element %s, '%s', does not fit %s. Choose a wider dtype%s", at->element,
+                     at->found, at->what, is_half ? "." : ", or \"precision\": \"float64\".");
 }
 
 static enum attn_status refuse_number(const struct fault_place *at, enum number_result result) {

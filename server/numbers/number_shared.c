@@ -201,10 +201,10 @@ static bool parse_shared(const struct number_team *team, struct shared *shared, 
     if (row_end == NULL || !cut(shared, text, length, team->piece_bytes))
         return false;
     shared->width = count_commas(text, row_end) + 1;
-    team->share(team->context, shared->count, count_piece, shared);
+    team->share(team, shared->count, count_piece, shared);
     if (!place(shared, capacity))
         return false;
-    team->share(team->context, shared->count, parse_one, shared);
+    team->share(team, shared->count, parse_one, shared);
     return join(shared, shape);
 }
 

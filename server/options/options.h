@@ -53,8 +53,7 @@ void options_init(struct options *options, const struct codec_schema *schema,
 void options_close(struct options *options);
 
 /*
- * Notes the value of `name`; *known false when there is no such option. Errors: OPTION_TWICE, and
- * UNKNOWN_FIELD for what this version does not serve.
+ * Notes the value of `name`; *known false when there is no such option. Errors: OPTION_TWICE.
  */
 enum attn_status options_give(struct options *options, const char *name, struct json_value value,
                               bool *known);

@@ -160,9 +160,6 @@ const struct options_hint ATTENTION_HINTS[] = {
     {NULL, NULL},
 };
 
-/* Parts of the contract that this version does not serve. */
-static const char *const LATER[] = {"capture"};
-
 static const char *const TRAINING[] = {
     "dropout",      "dropout_p", "dropout_rate", "attn_dropout", "attention_dropout",
     "dropout_seed", "p"};
@@ -234,9 +231,6 @@ enum attn_status options_refuse_unknown(const struct options *options, const cha
                          "off. Leave %s out. Attention that collapses on one token shows in the "
                          "weights.",
                          shown);
-    if (schema == &ATTENTION_SCHEMA && is_among(name, LATER, sizeof LATER / sizeof *LATER))
-        return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
-                         "%s is not available in this version. Leave it out.", shown);
     for (const struct options_hint *hint = schema->hints; hint->name != NULL; hint++)
         if (strcmp(name, hint->name) == 0)
             return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no %s here. %s.", shown,

@@ -28,8 +28,8 @@ enum attn_status options_apply_precision(struct options *options, struct json_va
     return ATTN_OK;
 }
 
-static enum attn_status apply_layout(struct options *options, struct json_value value,
-                                     const char *pointer) {
+enum attn_status options_apply_layout(struct options *options, struct json_value value,
+                                      const char *pointer) {
     static const char *const words[] = {"bhtd", "bthd"};
     static const enum attn_layout values[] = {ATTN_LAYOUT_BHTD, ATTN_LAYOUT_BTHD};
     size_t index;
@@ -84,8 +84,8 @@ static enum attn_status apply_q_offset(struct options *options, struct json_valu
     return options_ints(options, value, pointer, &request_of(options)->q_offset);
 }
 
-static enum attn_status apply_scale(struct options *options, struct json_value value,
-                                    const char *pointer) {
+enum attn_status options_apply_scale(struct options *options, struct json_value value,
+                                     const char *pointer) {
     struct attn_request *const request = request_of(options);
     const char *const word = json_string_value(value.node);
     request->scale_given = true;
@@ -101,25 +101,25 @@ static enum attn_status apply_scale(struct options *options, struct json_value v
     return json_value_real(READER(options), value, pointer, &request->scale);
 }
 
-static enum attn_status apply_softcap(struct options *options, struct json_value value,
-                                      const char *pointer) {
+enum attn_status options_apply_softcap(struct options *options, struct json_value value,
+                                       const char *pointer) {
     request_of(options)->softcap_given = true;
     return json_value_real(READER(options), value, pointer, &request_of(options)->softcap);
 }
 
-static enum attn_status apply_mask(struct options *options, struct json_value value,
-                                   const char *pointer) {
+enum attn_status options_apply_mask(struct options *options, struct json_value value,
+                                    const char *pointer) {
     (void)pointer;
     return options_read_mask(options, value);
 }
 
-static enum attn_status apply_bias(struct options *options, struct json_value value,
-                                   const char *pointer) {
+enum attn_status options_apply_bias(struct options *options, struct json_value value,
+                                    const char *pointer) {
     return options_tensor(options, value, JSON_TENSOR_REAL, pointer, &request_of(options)->bias);
 }
 
-static enum attn_status apply_alibi(struct options *options, struct json_value value,
-                                    const char *pointer) {
+enum attn_status options_apply_alibi(struct options *options, struct json_value value,
+                                     const char *pointer) {
     struct attn_request *const request = request_of(options);
     if (json_value_kind(value) != JSON_KIND_BOOL)
         return options_reals(options, value, pointer, &request->alibi_slopes);
@@ -132,8 +132,8 @@ enum attn_status options_apply_sink(struct options *options, struct json_value v
     return options_reals(options, value, pointer, &request_of(options)->sink);
 }
 
-static enum attn_status apply_kernel(struct options *options, struct json_value value,
-                                     const char *pointer) {
+enum attn_status options_apply_kernel(struct options *options, struct json_value value,
+                                      const char *pointer) {
     char came[JSON_DESCRIPTION_ROOM];
     const char *const name = json_string_value(value.node);
     if (name == NULL)
@@ -155,15 +155,15 @@ enum attn_status options_apply_timeout(struct options *options, struct json_valu
 
 static const struct option OPTIONS_TABLE[] = {
     {"precision", OPTION_SCALAR, options_apply_precision},
-    {"layout", OPTION_SCALAR, apply_layout},
+    {"layout", OPTION_SCALAR, options_apply_layout},
     {"num_heads", OPTION_SCALAR, apply_num_heads},
     {"num_kv_heads", OPTION_SCALAR, apply_num_kv_heads},
     {"q_offset", OPTION_LIST, apply_q_offset},
-    {"scale", OPTION_SCALAR, apply_scale},
-    {"softcap", OPTION_SCALAR, apply_softcap},
-    {"mask", OPTION_SCALAR, apply_mask},
-    {"bias", OPTION_SCALAR, apply_bias},
-    {"alibi", OPTION_LIST, apply_alibi},
+    {"scale", OPTION_SCALAR, options_apply_scale},
+    {"softcap", OPTION_SCALAR, options_apply_softcap},
+    {"mask", OPTION_SCALAR, options_apply_mask},
+    {"bias", OPTION_SCALAR, options_apply_bias},
+    {"alibi", OPTION_LIST, options_apply_alibi},
     {"sink", OPTION_LIST, options_apply_sink},
     {"rope", OPTION_SCALAR, options_apply_rope},
     {"score", OPTION_SCALAR, options_apply_score},
@@ -171,15 +171,16 @@ static const struct option OPTIONS_TABLE[] = {
     {"return", OPTION_LIST, options_apply_return},
     {"weights", OPTION_SCALAR, options_apply_weights},
     {"labels", OPTION_SCALAR, options_apply_labels},
+    {"capture", OPTION_SCALAR, options_apply_capture},
     {"timeout_ms", OPTION_SCALAR, options_apply_timeout},
     {"encoding", OPTION_SCALAR, options_apply_encoding},
-    {"kernel", OPTION_SCALAR, apply_kernel},
+    {"kernel", OPTION_SCALAR, options_apply_kernel},
 };
 
 static const struct codec_operand OPERANDS[] = {
-    {"q", offsetof(struct codec_request, attention.q)},
-    {"k", offsetof(struct codec_request, attention.k)},
-    {"v", offsetof(struct codec_request, attention.v)},
+    {"q", offsetof(struct codec_request, attention.q), false},
+    {"k", offsetof(struct codec_request, attention.k), false},
+    {"v", offsetof(struct codec_request, attention.v), false},
 };
 
 const struct codec_schema ATTENTION_SCHEMA = {

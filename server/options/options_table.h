@@ -25,7 +25,8 @@ struct options_hint {
 
 struct codec_operand {
     const char *name;
-    size_t offset; /* of its struct attn_tensor in struct codec_request */
+    size_t offset;    /* of its struct attn_tensor in struct codec_request */
+    bool is_optional; /* a request may come without it: then there is no tensor */
 };
 
 /* What the requests of one kind of call hold: all that decoders know of it. */
@@ -43,6 +44,10 @@ struct codec_schema {
 enum { OPERANDS_MAX = 3 };
 
 extern const struct codec_schema ATTENTION_SCHEMA;
+/* Sessions (options_session.c): what makes one, a step, a step of many, and what is done with one.
+ */
+extern const struct codec_schema SESSION_SCHEMA, SESSION_STEP_SCHEMA, SESSION_STEPS_SCHEMA,
+    SESSION_FORK_SCHEMA, SESSION_TRUNCATE_SCHEMA, SESSION_SNAPSHOT_SCHEMA;
 extern const struct options_hint ATTENTION_HINTS[];
 
 /* The number of the operand called `name`, or operand_count. */
@@ -56,6 +61,20 @@ static inline struct attn_tensor *schema_tensor(const struct codec_schema *schem
 }
 
 /* Options that kinds of calls share (options_table.c). */
+enum attn_status options_apply_layout(struct options *options, struct json_value value,
+                                      const char *pointer);
+enum attn_status options_apply_scale(struct options *options, struct json_value value,
+                                     const char *pointer);
+enum attn_status options_apply_softcap(struct options *options, struct json_value value,
+                                       const char *pointer);
+enum attn_status options_apply_mask(struct options *options, struct json_value value,
+                                    const char *pointer);
+enum attn_status options_apply_bias(struct options *options, struct json_value value,
+                                    const char *pointer);
+enum attn_status options_apply_alibi(struct options *options, struct json_value value,
+                                     const char *pointer);
+enum attn_status options_apply_kernel(struct options *options, struct json_value value,
+                                      const char *pointer);
 enum attn_status options_apply_precision(struct options *options, struct json_value value,
                                          const char *pointer);
 enum attn_status options_apply_output_dtype(struct options *options, struct json_value value,
@@ -76,6 +95,10 @@ enum attn_status options_apply_weights(struct options *options, struct json_valu
 /* `labels` (options_labels.c). */
 enum attn_status options_apply_labels(struct options *options, struct json_value value,
                                       const char *pointer);
+
+/* `capture` (options_capture.c). */
+enum attn_status options_apply_capture(struct options *options, struct json_value value,
+                                       const char *pointer);
 
 /* `score` and `rope` (options_score.c, options_rope.c). */
 enum attn_status options_apply_score(struct options *options, struct json_value value,

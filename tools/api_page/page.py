@@ -151,9 +151,10 @@ def responses(operation):
     return f"<h4>Answers</h4>\n<dl>\n{''.join(rows)}</dl>\n"
 
 
-def heading(path, method):
+def heading(path, method, slash="/"):
+    """`slash` may let a narrow column break a path where its segments begin."""
     return (f'<span class="method {method}">{method.upper()}</span>'
-            f'<span class="path">{escape(path)}</span>')
+            f'<span class="path">{escape(path).replace("/", slash)}</span>')
 
 
 def operation_section(path, method, operation):
@@ -190,8 +191,9 @@ def error_section(name, response):
 def navigation():
     parts = []
     for tag, found in by_tag():
-        links = "".join(f'<li><a href="#{operation["operationId"]}">{heading(path, method)}</a>'
-                        "</li>\n" for path, method, operation in found)
+        links = "".join(f'<li><a href="#{operation["operationId"]}">'
+                        f'{heading(path, method, "/<wbr>")}</a></li>\n'
+                        for path, method, operation in found)
         parts.append(f"<p>{escape(tag)}</p>\n<ul>\n{links}</ul>\n")
     links = "".join(f'<li><a href="#{anchor(name)}">{name}</a></li>\n' for name in shown_schemas())
     return ('<nav id="contents" aria-label="Contents">\n<ul>\n'

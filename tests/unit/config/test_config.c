@@ -53,6 +53,7 @@ START_TEST(every_option_has_a_variable_and_a_flag) {
                         : option->type == CONFIG_TYPE_BOOL      ? "off"
                         : option->type == CONFIG_TYPE_ADDRESSES ? "[::1]:1"
                         : option->type == CONFIG_TYPE_STRING    ? "blas"
+                        : option->type == CONFIG_TYPE_PATH      ? "blas"
                                                                 : option->max;
     config_spell(option->name, CONFIG_STYLE_ENVIRONMENT, name);
     snprintf(variable, sizeof variable, "%s=%s", name, value);
@@ -100,6 +101,7 @@ START_TEST(commands_are_reported) {
     ck_assert_int_eq(fixture_load(ARGS("-h", NULL), NO_ENVIRONMENT), CONFIG_HELP);
     ck_assert_int_eq(fixture_load(ARGS("--version", NULL), NO_ENVIRONMENT), CONFIG_VERSION);
     ck_assert_int_eq(fixture_load(ARGS("--check-config", NULL), NO_ENVIRONMENT), CONFIG_CHECK);
+    ck_assert_int_eq(fixture_load(ARGS("--health", NULL), NO_ENVIRONMENT), CONFIG_HEALTH);
 }
 END_TEST
 
@@ -128,6 +130,8 @@ static const struct refusal {
     {"--thread=1", NULL, "unknown flag --thread; did you mean --threads?"},
     {"--confg=x", NULL, "unknown flag --confg; did you mean --config?"},
     {"--check-conf", NULL, "unknown flag --check-conf; did you mean --check-config?"},
+    {"--helth", NULL, "unknown flag --helth; did you mean --health?"},
+    {"--health=yes", NULL, "unknown flag --health; did you mean --health?"},
     {"--verzion", NULL, "unknown flag --verzion; did you mean --version?"},
     {"--frobnicate=1", NULL, "unknown flag --frobnicate; attentiond --help lists all of them."},
     {"--no-log", NULL, "unknown flag --no-log; did you mean --log?"},

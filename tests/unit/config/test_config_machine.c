@@ -132,6 +132,7 @@ START_TEST(automatic_values_come_from_the_machine) {
     ck_assert(resolve(NO_ARGS, &big));
     ck_assert_uint_eq(fixture.config.threads, 8);
     ck_assert_uint_eq(fixture.config.memory_budget, MIB(4096));
+    ck_assert_uint_eq(fixture.config.sessions_memory, MIB(2048));
     ck_assert_uint_eq(fixture.config.max_body, MIB(1024));
     ck_assert_int_eq(fixture.config.origin[CONFIG_ID_threads].source, CONFIG_AUTO);
     ck_assert_int_eq(fixture.config.origin[CONFIG_ID_memory_budget].source, CONFIG_AUTO);
@@ -164,7 +165,8 @@ START_TEST(unknown_memory_gets_a_budget_all_the_same) {
     const struct config_machine machine = {.affinity_cpus = 1};
     ck_assert(resolve(NO_ARGS, &machine));
     ck_assert_uint_eq(fixture.config.memory_budget, MIB(1024));
-    ck_assert(resolve(ARGS("--memory-budget=1PiB", NULL), &machine));
+    ck_assert_uint_eq(fixture.config.sessions_memory, MIB(512));
+    ck_assert(resolve(ARGS("--memory-budget=1PiB", "--sessions-memory=1PiB", NULL), &machine));
 }
 END_TEST
 
@@ -208,6 +210,12 @@ static const struct contradiction {
     {{"--memory-budget=16GiB"},
      "--memory-budget: memory_budget = 16GiB exceeds the 8192 MiB that this machine has; lower "
      "it, or leave it out to take half."},
+    {{"--sessions-memory=9GiB"},
+     "--sessions-memory: sessions_memory = 9GiB exceeds the 8192 MiB that this machine has; lower "
+     "it, or leave it out to take a quarter."},
+    {{"--session-ttl=2h", "--max-session-ttl=1h"},
+     "--session-ttl: session_ttl = 2h exceeds max_session_ttl = 1h (--max-session-ttl): no session "
+     "may ask for so long; lower session_ttl or raise max_session_ttl."},
 };
 
 START_TEST(a_contradiction_names_both_values_and_their_sources) {

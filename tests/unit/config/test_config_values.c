@@ -10,8 +10,9 @@
 #include <string.h>
 
 static const struct config_option rows[CONFIG_TYPE_COUNT] = {
-    [CONFIG_TYPE_ADDRESSES] = {.name = "addresses", .type = CONFIG_TYPE_ADDRESSES},
+    [CONFIG_TYPE_ADDRESSES] = {.name = "addresses", .type = CONFIG_TYPE_ADDRESSES, .def = "a:1"},
     [CONFIG_TYPE_STRING] = {.name = "string", .type = CONFIG_TYPE_STRING, .min = "1", .max = "5"},
+    [CONFIG_TYPE_PATH] = {.name = "path", .type = CONFIG_TYPE_PATH, .min = "0", .max = "5"},
     [CONFIG_TYPE_CHOICE] = {.name = "choice", .type = CONFIG_TYPE_CHOICE, .unit = "a|bc|b"},
     [CONFIG_TYPE_INTEGER] = {.name = "integer",
                              .type = CONFIG_TYPE_INTEGER,
@@ -161,6 +162,7 @@ static const struct refusal {
     {CONFIG_TYPE_CHOICE, "a|bc", "is none of the words"},
     {CONFIG_TYPE_BOOL, "", "is empty"},
     {CONFIG_TYPE_BOOL, "2", "is neither on nor off"},
+    {CONFIG_TYPE_PATH, "abcdef", "is too long: 6 characters"},
     {CONFIG_TYPE_STRING, "", "is too short"},
     {CONFIG_TYPE_STRING, "abcdef", "is too long: 6 characters"},
     {CONFIG_TYPE_STRING, "ab\x01", "has an unprintable character at place 3"},
@@ -248,6 +250,19 @@ START_TEST(several_addresses_are_read_and_printed) {
 }
 END_TEST
 
+/* Only where that is the default. */
+START_TEST(no_address_is_read_and_printed) {
+    const struct config_option option = {.type = CONFIG_TYPE_ADDRESSES, .def = ""};
+    struct config_addresses read = {.count = 3};
+    struct config_phrase phrase = {""};
+    char text[CONFIG_VALUE_SIZE] = "x";
+    ck_assert(config_parse_addresses(&option, "", &read, &phrase));
+    ck_assert_uint_eq(read.count, 0);
+    config_format_addresses(&option, &read, text, sizeof text);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(a_path_of_107_bytes_is_the_longest) {
     char text[160];
     struct config_addresses read;
@@ -332,6 +347,7 @@ static Suite *config_values_suite(void) {
                         COUNT(refusals));
     tcase_add_loop_test(values, an_address_is_read_and_printed, 0, COUNT(addresses));
     tcase_add_test(values, several_addresses_are_read_and_printed);
+    tcase_add_test(values, no_address_is_read_and_printed);
     tcase_add_test(values, a_path_of_107_bytes_is_the_longest);
     tcase_add_test(values, a_host_of_253_characters_is_the_longest);
     tcase_add_test(values, words_and_switches);

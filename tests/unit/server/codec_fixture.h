@@ -25,7 +25,7 @@ static inline struct exchange_under_test decode_bytes(const char *codec, const v
                                                       size_t query_count) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
     size_t pieces = 0; /* so small that most arrays are cut, which must not be seen */
-    const struct number_team team = {run_backwards, &pieces, 8};
+    const struct number_team team = {run_backwards, &pieces, 8, NULL};
     const struct codec_input input = {.body = body,
                                       .length = length,
                                       .query = query,

@@ -2,7 +2,10 @@
 /* The buffer pool: alignment, reuse, its idle budget, threads; and storage, which lives on it. */
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "server/buffer_pool.h"
 #include "server/storage.h"
@@ -78,6 +81,75 @@ START_TEST(idle_buffers_have_a_budget) {
 }
 END_TEST
 
+/* Cached buffers make way for those in use, and none is cached while these have all there is. */
+START_TEST(idle_buffers_make_way) {
+    char *buffers[4];
+    buffer_pool_open(64 * (size_t)MIB);
+    buffer_pool_bound(4 * (size_t)MIB);
+    for (size_t i = 0; i < COUNT(buffers); i++)
+        buffers[i] = buffer_take(MIB);
+    buffer_give(buffers[0], MIB);
+    ck_assert_uint_eq(buffer_pool_idle(), MIB);
+    buffers[0] = buffer_take(5 * MIB / 4); /* with the others more than the bound: that is theirs */
+    ck_assert_uint_eq(buffer_pool_idle(), 0);
+    buffer_give(buffers[0], 5 * MIB / 4);
+    ck_assert_uint_eq(buffer_pool_idle(), 0);
+    for (size_t i = 1; i < COUNT(buffers); i++)
+        buffer_give(buffers[i], MIB);
+    ck_assert_uint_eq(buffer_pool_idle(), 3 * (size_t)MIB);
+    buffer_pool_bound(2 * (size_t)MIB);
+    ck_assert_uint_eq(buffer_pool_idle(), 2 * (size_t)MIB);
+    buffer_pool_bound(SIZE_MAX);
+    buffer_pool_close();
+}
+END_TEST
+
+/* What was wanted since the last look stays, and the rest goes. */
+START_TEST(unwanted_buffers_go_back) {
+    char *buffers[3];
+    buffer_pool_open(64 * (size_t)MIB);
+    for (size_t i = 0; i < COUNT(buffers); i++)
+        buffers[i] = buffer_take(MIB);
+    for (size_t i = 0; i < COUNT(buffers); i++)
+        buffer_give(buffers[i], MIB);
+    buffer_pool_age();
+    ck_assert_uint_eq(buffer_pool_idle(), 3 * (size_t)MIB);
+    buffer_give(buffer_take(MIB), MIB); /* one of them */
+    buffer_pool_age();
+    ck_assert_uint_eq(buffer_pool_idle(), MIB);
+    buffer_pool_age();
+    ck_assert_uint_eq(buffer_pool_idle(), 0);
+    buffer_pool_close();
+}
+END_TEST
+
+static size_t resident_pages(const char *buffer, size_t pages, size_t page) {
+    unsigned char *const in = calloc(pages, 1);
+    size_t count = 0;
+    ck_assert_int_eq(mincore((void *)(uintptr_t)buffer, pages * page, in), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += in[i] & 1;
+    free(in);
+    return count;
+}
+
+/* Of a buffer that is larger than what is asked for, only that much has memory when it is tight. */
+START_TEST(tails_are_dropped_when_it_is_tight) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 5 * MIB / 4;
+    buffer_pool_open(64 * (size_t)MIB);
+    buffer_pool_bound(4 * (size_t)MIB);
+    char *buffer = buffer_take(size);
+    memset(buffer, 1, size);
+    buffer_give(buffer, size);
+    buffer = buffer_take(MIB + 1);
+    ck_assert_uint_eq(resident_pages(buffer, size / page, page), MIB / page + 1);
+    ck_assert_int_eq(buffer[MIB], 1);
+    buffer_give(buffer, MIB + 1);
+    buffer_pool_bound(SIZE_MAX);
+    buffer_pool_close();
+}
+END_TEST
+
 START_TEST(impossible_sizes_are_refused) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX / 2, (size_t)1 << 62,
                                    ((size_t)1 << 62) + 1};
@@ -150,6 +222,9 @@ static Suite *buffer_pool_suite(void) {
     tcase_add_test(tests, a_class_is_reused);
     tcase_add_test(tests, classes_are_close);
     tcase_add_test(tests, idle_buffers_have_a_budget);
+    tcase_add_test(tests, idle_buffers_make_way);
+    tcase_add_test(tests, unwanted_buffers_go_back);
+    tcase_add_test(tests, tails_are_dropped_when_it_is_tight);
     tcase_add_test(tests, impossible_sizes_are_refused);
     tcase_add_test(tests, threads_never_share_a_buffer);
     tcase_add_test(tests, storage_pieces_do_not_overlap);

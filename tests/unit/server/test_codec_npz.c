@@ -214,22 +214,27 @@ START_TEST(refuses_members_of_no_use) {
 }
 END_TEST
 
+enum { WHOLE_BYTES = 1000 };
+
 struct ledger {
     size_t charged, room;
 };
 
-static bool reserve(void *closure, size_t bytes) {
+static enum attn_status reserve(void *closure, size_t bytes, struct attn_error *error) {
     struct ledger *const ledger = closure;
+    if (bytes > WHOLE_BYTES - ledger->charged)
+        return attn_fail_limit(error, ATTN_BODY_TOO_LARGE, "", WHOLE_BYTES,
+                               "That is more than there is for all calls.");
     if (bytes > ledger->room)
-        return false;
+        return attn_fail(error, ATTN_OVERLOADED, "", "There is no room for this tensor now.");
     ledger->room -= bytes;
     ledger->charged += bytes;
-    return true;
+    return ATTN_OK;
 }
 
 static struct exchange_under_test decode_within(struct ledger *ledger, size_t most) {
     struct exchange_under_test exchange = {.status = ATTN_OK};
-    const struct codec_budget budget = {most, reserve, ledger};
+    const struct codec_budget budget = {most, WHOLE_BYTES / CODEC_JSON_WEIGHT, reserve, ledger};
     const struct codec_input input = {.body = archive.bytes,
                                       .length = archive.length,
                                       .schema = &ATTENTION_SCHEMA,
@@ -243,8 +248,9 @@ enum { OPERAND_BYTES = sizeof NPZ_Q + sizeof NPZ_K + sizeof NPZ_V };
 /* What stays in place costs nothing; all else is charged, and only within the limit. */
 START_TEST(unpacked_arrays_are_charged) {
     static const struct refusal too_large = {"", ATTN_BODY_TOO_LARGE, "v", "unpacked"};
-    static const struct refusal no_room = {"", ATTN_OVERLOADED, "k", "no memory"};
-    struct ledger ledger = {0, 1000};
+    static const struct refusal no_room = {"", ATTN_OVERLOADED, "k", "no room"};
+    static const struct refusal never = {"", ATTN_BODY_TOO_LARGE, "q", "for all calls"};
+    struct ledger ledger = {0, WHOLE_BYTES};
     archive_operands(&archive, PACK_STORED);
     archive_finish(&archive, false);
     struct exchange_under_test exchange = decode_within(&ledger, 0);
@@ -263,6 +269,10 @@ START_TEST(unpacked_arrays_are_charged) {
     ledger.room = sizeof NPZ_Q;
     exchange = decode_within(&ledger, OPERAND_BYTES);
     check_refused(&exchange, &no_room);
+    ledger.charged = WHOLE_BYTES;
+    exchange = decode_within(&ledger, OPERAND_BYTES);
+    check_refused(&exchange, &never);
+    ck_assert(exchange.error.limit == WHOLE_BYTES);
 }
 END_TEST
 

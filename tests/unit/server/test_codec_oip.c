@@ -116,6 +116,55 @@ static const struct {
     {{REQUEST(INPUT("q", "1,1", "\"data\":null")), ATTN_MISSING_FIELD, "q", "lacks its elements"},
      4,
      NULL},
+    {{REQUEST(INPUT("q", "1,1", "\"data\":\"x\"")), ATTN_BAD_TYPE, "q", "a list of numbers"},
+     4,
+     NULL},
+    {{REQUEST(INPUT("q", "1,1", "\"data\":[1,2]")), ATTN_BAD_SHAPE, "q", "needs 1 number, but"},
+     4,
+     NULL},
+    {{"[]", ATTN_BAD_TYPE, "", "Expected a JSON object with inputs"}, 0, NULL},
+    {{"{\"inputs\":{}}", ATTN_BAD_TYPE, "/inputs", "Expected a list of objects"}, 0, NULL},
+    {{"{\"output\":[]}", ATTN_UNKNOWN_FIELD, "/output", "no \"output\""}, 0, NULL},
+    {{"{\"id\":7}", ATTN_BAD_TYPE, "/id", "Expected a text"}, 0, NULL},
+    {{"{\"parameters\":[]}", ATTN_BAD_TYPE, "/parameters", "Expected an object"}, 0, NULL},
+    {{"{\"parameters\":{\"binary_data_output\":1}}", ATTN_BAD_TYPE,
+      "/parameters/binary_data_output", "Expected true or false"},
+     0,
+     NULL},
+    {{"{\"outputs\":[\"lse\"]}", ATTN_BAD_TYPE, "/outputs/0", "an object with a name"}, 0, NULL},
+    {{"{\"outputs\":[{}]}", ATTN_MISSING_FIELD, "/outputs/0", "needs a name"}, 0, NULL},
+    {{"{\"outputs\":[{\"name\":7}]}", ATTN_BAD_TYPE, "/outputs/0", "needs a name"}, 0, NULL},
+    {{"{\"outputs\":[{\"name\":\"output\",\"parameters\":7}]}", ATTN_BAD_TYPE,
+      "/outputs/0/parameters", "Expected an object"},
+     0,
+     NULL},
+    {{"{\"outputs\":[{\"name\":\"output\",\"parameters\":{\"binary_data\":1}}]}", ATTN_BAD_TYPE,
+      "/outputs/0", "Expected true or false"},
+     0,
+     NULL},
+    {{"{\"outputs\":[{\"name\":\"lse\"},{\"name\":\"output\"},{\"name\":\"lse\"}]}", ATTN_MALFORMED,
+      "lse", "Two outputs"},
+     0,
+     NULL},
+    {{"{\"inputs\":[{\"name\":\"q\"}]}", ATTN_MISSING_FIELD, "q", "needs a datatype"}, 0, NULL},
+    {{"{\"inputs\":[{\"name\":\"q\",\"datatype\":7}]}", ATTN_BAD_TYPE, "q",
+      "but the number 7 came"},
+     0,
+     NULL},
+    {{"{\"inputs\":[{\"name\":\"q\",\"datatype\":\"FP8\"}]}", ATTN_BAD_DTYPE, "q", "FP8"}, 0, NULL},
+    {{"{\"inputs\":[{\"name\":\"q\",\"datatype\":\"FP32\"}]}", ATTN_MISSING_FIELD, "q",
+      "needs a shape"},
+     0,
+     NULL},
+    {{"{\"inputs\":[{\"name\":\"q\",\"datatype\":\"FP32\",\"shape\":\"x\"}]}", ATTN_BAD_TYPE, "q",
+      "list"},
+     0,
+     NULL},
+    {{"{\"inputs\":[{\"name\":\"q\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":[1],"
+      "\"parameters\":{\"binary_data_size\":4}}]}",
+      ATTN_BAD_VALUE, "q", "give one of them"},
+     0,
+     NULL},
 };
 
 START_TEST(refusals) {
@@ -166,6 +215,25 @@ START_TEST(datatypes) {
 }
 END_TEST
 
+#define EMPTY(name, shape) INPUT(name, shape, "\"data\":[]")
+#define MANY "1,1,4611686018427387904,0"
+
+/* Keys without elements may be so many that the bytes of a row of their mask cannot be counted. */
+START_TEST(onnx_mask_without_rows) {
+    static const char json[] = "{\"inputs\":[" EMPTY("Q", "1,1,1,0") "," EMPTY("K", MANY) "," EMPTY(
+        "V", MANY) "," EMPTY("attn_mask", "0,1") "]}";
+    const struct oip_model *const model = oip_model_at(1);
+    const struct oip_head head = {model, NULL};
+    const struct codec_input input = {
+        .body = json, .length = sizeof json - 1, .schema = model->schema, .oip = &head};
+    struct exchange_under_test exchange = {.status = ATTN_OK};
+    exchange.status = CODEC_OIP.decode(&input, &exchange.request, &exchange.error);
+    ck_assert_msg(exchange.status == ATTN_OK, "%s", exchange.error.detail);
+    ck_assert_uint_eq(exchange.request.attention.bias.shape[1], (size_t)1 << 62);
+    codec_request_close(&exchange.request);
+}
+END_TEST
+
 static Suite *codec_oip_suite(void) {
     Suite *suite = suite_create("codec_oip");
     TCase *tests = tcase_create("codec_oip");
@@ -174,6 +242,7 @@ static Suite *codec_oip_suite(void) {
     tcase_add_test(tests, truncated);
     tcase_add_test(tests, lists);
     tcase_add_test(tests, datatypes);
+    tcase_add_test(tests, onnx_mask_without_rows);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -62,7 +62,7 @@ START_TEST(pieces_make_the_text_of_one) {
         tensor.data = bits;
         for (int nested = 0; nested < 2; nested++) {
             size_t pieces = 0, one, several;
-            const struct number_team team = {run_backwards, &pieces, 1};
+            const struct number_team team = {run_backwards, &pieces, 1, NULL};
             char *const expected = write(&tensor, nested == 1, NULL, &one);
             char *const text = write(&tensor, nested == 1, &team, &several);
             ck_assert_uint_eq(one, several);

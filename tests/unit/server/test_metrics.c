@@ -5,26 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/captures/captures.h"
 #include "server/codings/coding.h"
 #include "server/routes.h"
 #include "server/service.h"
 #include "tests/support/test_main.h"
 
 static struct service service;
+static struct access_log access_log;
 static struct text text;
 
 static void set_up(void) {
     struct attn_error error = {0};
     service.metrics = metrics_create();
+    service.log = &access_log;
     service.admission = admission_create(1000, 1);
+    service.backlog = backlog_create(1, 1);
+    service.captures =
+        captures_create(&(struct captures_options){.bytes = 1000}, service.admission);
+    service.auth = auth_open("", error.detail, sizeof error.detail);
     ck_assert_int_eq(attn_scheduler_create(1, 0, &service.scheduler, &error), ATTN_OK);
     snprintf(service.machine.model, sizeof service.machine.model, "A \"CPU\"");
 }
 
 static void tear_down(void) {
     attn_scheduler_free(&service.scheduler);
+    captures_free(service.captures);
     admission_free(service.admission);
+    backlog_free(service.backlog);
     metrics_free(service.metrics);
+    auth_free(service.auth);
     text_close(&text);
 }
 

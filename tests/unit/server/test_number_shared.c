@@ -35,7 +35,7 @@ static void parse(const struct number_team *team, const char *text, size_t lengt
 static size_t compare(const char *text, size_t length, size_t piece_bytes) {
     static struct outcome alone, shared;
     size_t pieces = 0;
-    const struct number_team team = {run_backwards, &pieces, piece_bytes};
+    const struct number_team team = {run_backwards, &pieces, piece_bytes, NULL};
     parse(NULL, text, length, &alone);
     parse(&team, text, length, &shared);
     ck_assert_msg(alone.result == shared.result && alone.shape.rank == shared.shape.rank &&
@@ -164,7 +164,7 @@ START_TEST(too_many_and_cancelled) {
     struct number_array_shape shape;
     struct number_fault fault;
     size_t pieces = 0;
-    const struct number_team team = {run_backwards, &pieces, 64};
+    const struct number_team team = {run_backwards, &pieces, 64, NULL};
     const atomic_bool cancelled = true;
     memset(text, '1', sizeof text);
     text[0] = '[';

@@ -115,12 +115,31 @@ START_TEST(one_sentence_for_the_open_inference_protocol) {
 }
 END_TEST
 
+START_TEST(a_place_that_the_sentence_names_is_not_said_twice) {
+    static const char *const sentences[][2] = {
+        {"The request lacks v.", "{\"error\":\"The request lacks v.\"}\n"},
+        {"v is no tensor.", "{\"error\":\"v is no tensor.\"}\n"},
+        {"It has vectors v1 of v_2.", "{\"error\":\"v: It has vectors v1 of v_2.\"}\n"},
+    };
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
+        struct problem problem;
+        struct text text = {0};
+        problem_set(&problem, PROBLEM_NOT_FOUND, "v", "%s", sentences[i][0]);
+        problem_write(&problem, PROBLEM_OIP, "an-id", &text);
+        text_add(&text, "", 1);
+        ck_assert_str_eq(text.data, sentences[i][1]);
+        text_close(&text);
+    }
+}
+END_TEST
+
 static Suite *problem_suite(void) {
     Suite *suite = suite_create("problem");
     TCase *tests = tcase_create("problem");
     tcase_add_test(tests, statuses);
     tcase_add_test(tests, names);
     tcase_add_test(tests, whole_document);
+    tcase_add_test(tests, a_place_that_the_sentence_names_is_not_said_twice);
     tcase_add_test(tests, no_place_no_pointer);
     tcase_add_test(tests, a_limit_is_a_number);
     tcase_add_test(tests, a_detail_is_never_empty);

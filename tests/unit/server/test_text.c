@@ -56,6 +56,24 @@ START_TEST(growth) {
 }
 END_TEST
 
+/* Whatever room is left, what is added is whole. */
+START_TEST(formats_that_just_fit_or_do_not) {
+    char long_string[1200];
+    memset(long_string, 'x', sizeof long_string);
+    for (size_t before = 440; before < 520; before++)
+        for (int length = 0; length < 600; length += 1 + length / 80) {
+            struct text text = {0};
+            text_add(&text, long_string, before);
+            text_format(&text, "%.*s|", length, long_string);
+            ck_assert(!text.failed);
+            ck_assert_uint_eq(text.length, before + (size_t)length + 1);
+            ck_assert_mem_eq(text.data, long_string, before + (size_t)length);
+            ck_assert_int_eq(text.data[text.length - 1], '|');
+            text_close(&text);
+        }
+}
+END_TEST
+
 static Suite *text_suite(void) {
     Suite *suite = suite_create("text");
     TCase *tests = tcase_create("text");
@@ -63,6 +81,7 @@ static Suite *text_suite(void) {
     tcase_add_test(tests, json_of_bad_utf8);
     tcase_add_test(tests, label_values);
     tcase_add_test(tests, growth);
+    tcase_add_test(tests, formats_that_just_fit_or_do_not);
     suite_add_tcase(suite, tests);
     return suite;
 }
