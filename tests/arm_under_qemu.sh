@@ -9,7 +9,7 @@ set -eu
 
 TESTS='test_kernels test_kernels_contract test_additive test_rope test_rowops test_rowops_exp test_rowops_maps
 test_kernels_slices test_convert test_executor_rows test_merge test_plan'
-PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libjansson-dev zlib1g-dev libzstd-dev
+PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libgnutls28-dev libsystemd-dev libjansson-dev zlib1g-dev libzstd-dev
 libpng-dev libfreetype-dev libc6-dev'
 PREFIX=aarch64-linux-gnu
 LIBRARIES=/usr/lib/$PREFIX

@@ -33,7 +33,7 @@ only_includes() { rule '$1 ~ files && $3 ~ /^(core|config|server|bench|tests|too
 
 checkers='tests/.*|bench/.*'
 may_include 'microhttpd.h' "server/http/.*|$checkers" 'libmicrohttpd belongs to server/http'
-may_include 'server/http/http_(handler|internal|warden).h' 'server/http/.*' \
+may_include 'server/http/http_(handler|internal|tls_internal|warden).h' 'server/http/.*' \
     'the headers that show libmicrohttpd stay beside it'
 may_include 'jansson.h' "server/(codecs|json|options)/.*|$checkers" \
     'jansson belongs to server/codecs, json and options'
@@ -42,8 +42,10 @@ may_include 'zstd.*[.]h' "server/codings/.*|$checkers" 'zstd belongs to server/c
 may_include 'png.h' "server/codecs/codec_png_file[.]c|$checkers" 'libpng belongs to server/codecs/codec_png_file.c'
 may_include 'ft2build.h' "server/codecs/codec_png_text[.]c|$checkers" 'FreeType belongs to server/codecs/codec_png_text.c'
 may_include 'cblas.h|openblas_config.h' "core/kernels/blas[.]c|$checkers" 'CBLAS belongs to core/kernels/blas.c'
+may_include 'systemd/.*' "server/supervisor[.]c|$checkers" 'libsystemd belongs to server/supervisor.c'
+may_include 'gnutls/.*' "server/(auth|http)/.*|$checkers" 'GnuTLS belongs to server/auth and server/http'
 may_include 'check.h' 'tests/.*' 'libcheck belongs to the tests'
-may_include 'config/.*' 'config/.*|server/main[.]c|tests/.*|tools/.*' 'only server/main.c is given the configuration'
+may_include 'config/.*' 'config/.*|server/main[a-z_]*[.][ch]|tests/.*|tools/.*' 'only server/main*.c are given the configuration'
 may_include 'server/.*' "server/.*|$checkers" 'nothing below the server knows it'
 may_include 'tests/.*' "$checkers" 'the product does not know its tests'
 never_includes 'server/(codecs|json|options|numbers)/.*' 'core/plan.h|core/kernels/.*' 'codecs see requests and results, never plans or kernels'

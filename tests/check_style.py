@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Turns the project's conventions into failures: licence lines, sizes of files and functions, words
-that promise work, paths and hosts of one machine, and local links in Markdown that lead nowhere.
+that promise work, paths and hosts of one machine; in Markdown local links that lead nowhere, tables
+whose rows differ in cells, and long lines.
 It reads only files that git tracks, so a scratch file never fails it. Formats are clang-format's
 and ruff's concern, layering is check_layering.sh's."""
 import ast
@@ -17,12 +18,16 @@ FUNCTION_LINES = 80
 NINETY_PERCENT_LINES = 50
 MEDIAN_LINES = 15
 
-SOURCES = {".c", ".h", ".def", ".py", ".sh", ".ts", ".js", ".mjs"}
-COUNTED = {".c", ".h", ".py", ".ts"}
+SOURCES = {".c", ".h", ".def", ".py", ".sh", ".ts", ".tsx", ".js", ".mjs"}
+COUNTED = {".c", ".h", ".py", ".ts", ".tsx"}
 # Straight-line kernels, which are read from top to bottom and gain nothing from being cut.
 LONG_FUNCTIONS = set()
 # Lists that grow by rows; a row is not code.
 LONG_FILES = set()
+
+PROSE_COLUMNS = 120
+# What a program writes, and a list of changes in which a line is moved as a whole.
+LONG_PROSE = {"docs/performance.md", "CHANGELOG.md"}
 
 # Brackets keep these patterns from matching themselves.
 FORBIDDEN = [
@@ -151,6 +156,38 @@ def link_faults(path, text):
                 yield number, f"the link {target} names no heading"
 
 
+def prose(text):
+    """(number, line) of Markdown outside of blocks of code."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            in_code = not in_code
+        elif not in_code:
+            yield number, line
+
+
+def table_faults(text):
+    """Rows of a Markdown table that have not as many cells as its head."""
+    width = previous = None
+    for number, line in prose(text):
+        if not line.startswith("|"):
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        if number - 1 != previous:
+            width = cells
+        elif cells != width:
+            yield number, f"{cells} cells in a table of {width}"
+        previous = number
+
+
+def width_faults(text):
+    """Long lines of prose; a line that no blank could break is left alone."""
+    for number, line in prose(text):
+        if len(line) > PROSE_COLUMNS and not line.lstrip().startswith(("|", "<", "!", "#")):
+            if " " in line[PROSE_COLUMNS // 2:PROSE_COLUMNS]:
+                yield number, f"{len(line)} characters of prose, at most {PROSE_COLUMNS}"
+
+
 def main():
     faults, lengths = [], {}
     for path in tracked_files():
@@ -159,7 +196,9 @@ def main():
             continue
         found = [*file_faults(path, text), *function_faults(path, text, lengths)]
         if path.suffix == ".md":
-            found += link_faults(path, text)
+            found += [*link_faults(path, text), *table_faults(text)]
+            if path.relative_to(ROOT).as_posix() not in LONG_PROSE:
+                found += width_faults(text)
         faults += [f"{path.relative_to(ROOT)}:{line}: {what}" for line, what in found]
     faults += spread_faults(lengths)
     print(*faults, sep="\n", end="\n" if faults else "")

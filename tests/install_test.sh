@@ -16,9 +16,17 @@ $make --no-print-directory build >/dev/null
 $make --no-print-directory install DESTDIR="$root" PREFIX=/usr >/dev/null
 
 for file in usr/bin/attentiond usr/lib/libattention.a usr/lib/pkgconfig/libattention.pc \
-    usr/include/attention/attention.h usr/share/man/man1/attentiond.1 etc/attentiond/attentiond.conf; do
+    usr/include/attention/attention.h usr/share/man/man1/attentiond.1 etc/attentiond/attentiond.conf \
+    usr/lib/systemd/system/attentiond.service usr/lib/systemd/system/attentiond.socket; do
     [ -s "$root/$file" ] || fail "/$file was not installed"
 done
+
+# What the service may do beyond its work is an exposure of 0 to 10; a bare unit has 9.6.
+unit=$root/usr/lib/systemd/system/attentiond.service
+systemd-analyze security --offline=true --threshold=20 "$unit" >"$stage/security" ||
+    { cat "$stage/security"; fail 'the unit leaves the service more than it needs'; }
+sed -i "s|/usr/bin/attentiond|$root&|; s|/etc/|$root&|" "$unit"
+systemd-analyze verify --man=no "$unit" "${unit%service}socket" || fail 'systemd does not take the units'
 
 PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
 export PKG_CONFIG_PATH
@@ -63,4 +71,6 @@ cp config/attentiond.conf "$root/etc/attentiond/attentiond.conf"
 $make --no-print-directory uninstall DESTDIR="$root" PREFIX=/usr >/dev/null
 left=$(find "$root" ! -type d)
 [ -z "$left" ] || fail "uninstall left: $left"
+left=$(find "$root" -type d \( -name attentiond -o -name attention -o -name pkgconfig -o -name man1 -o -name systemd \))
+[ -z "$left" ] || fail "uninstall left empty folders: $left"
 echo 'install: installed, compiled against, ran, and uninstalled without a trace'

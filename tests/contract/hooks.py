@@ -24,6 +24,7 @@ import numpy as np  # noqa: E402
 import oip  # noqa: E402
 import requests  # noqa: E402
 import schemathesis  # noqa: E402
+import steps  # noqa: E402
 import zstandard  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from request import (  # noqa: E402
@@ -43,10 +44,24 @@ PROBLEM_TYPE = "application/problem+json"
 TRANSPORT = {"bad-framing", "method-not-allowed", "not-acceptable", "unsupported-media-type",
              "length-required", "not-found", "target-too-long", "too-many-options"}
 INFER = ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer")
-MAKERS = {"/v1/attention": calls.attention(), "/v1/merge": calls.merge(),
+STEP, STEPS = "/v1/sessions/{id}/attention", "/v1/sessions/attention"
+MAKERS = {STEP: steps.step(), STEPS: steps.steps(), "/v1/attention": calls.attention(),
+          "/v1/merge": calls.merge(),
           **dict.fromkeys(INFER, calls.attention())}
-METAS = {"/v1/attention": judge.of("Meta"), "/v1/merge": judge.of("MergeMeta")}
+METAS = {**dict.fromkeys(("/v1/attention", STEP, STEPS), judge.of("Meta")),
+         "/v1/merge": judge.of("MergeMeta")}
 RESULT_STATS = judge.of("Stats")
+
+
+CAPTURES = "/v1/captures/{id}"
+
+
+def keep():
+    """The id of a capture of this moment; cases that drop it do not harm others."""
+    body = {"q": [[[1], [2]], [[3], [1]]], "k": [[[1], [0]]], "v": [[[1], [2]]], "mask": "causal",
+            "capture": {"name": "contract"}}
+    answer = requests.post(os.environ["CONTRACT_URL"] + "/v1/attention", json=body, timeout=60)
+    return answer.json()["meta"]["capture"]["id"]
 
 
 PACKERS = {None: bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
@@ -151,12 +166,30 @@ def before_call(context, case, kwargs):
     answers = operation.get("responses", {}).get("200", {}).get("content", {})
     both = ", ".join(f"{kind};q=0.5" for kind in answers if kind not in ASKED_FOR)
     ranges = [None, "*/*", *answers, both]
-    chosen = ranges[sum(map(ord, case.id)) % len(ranges)] if answers else None
+    number = sum(map(ord, case.id))
+    chosen = ranges[number % len(ranges)] if answers else None
     if chosen:
         case.headers["Accept"] = chosen
     label_coding(case)
+    if case.operation.path.startswith("/v1/sessions"):
+        bring_sessions()
+        if "id" in (case.path_parameters or {}) and number % 4:
+            case.path_parameters["id"] = steps.SESSIONS[number % 2]
+    if case.operation.path.startswith(CAPTURES) and is_positive(case):
+        case.path_parameters["id"] = keep()
     if case.operation.path in INFER:
         label_length(case)
+
+
+def bring_sessions():
+    """Those of drawn steps are there, whatever was done to them before."""
+    for name in steps.SESSIONS:
+        requests.post(os.environ["CONTRACT_URL"] + "/v1/sessions",
+                      json={**steps.SESSION, "id": name}, timeout=60)
+
+
+def is_positive(case):
+    return case.meta is None or case.meta.generation.mode.is_positive
 
 
 def label_length(case):
@@ -272,6 +305,14 @@ def assert_was_late(path, response, request, media_type):
         f"answered after {response.elapsed * 1000} ms that {allowed} ms had passed"
 
 
+def judge_snapshot(tensors, session):
+    for layer, length in enumerate(session["lengths"]):
+        rows = length - session["gap_counts"][layer]
+        for part, width in (("k", "head_dim"), ("v", "value_dim")):
+            shape = (session["kv_heads"], rows, session[width])
+            assert tensors[f"layers.{layer}.{part}"].shape == shape
+
+
 @schemathesis.check
 def answers_are_whole(context, response, case):
     """A binary answer is a file without holes, and what it says of itself fits the contract."""
@@ -281,7 +322,7 @@ def answers_are_whole(context, response, case):
         assert response.content.endswith(b"IEND\xaeB\x60\x82")
     if kind == NPY_TYPE:
         np.load(io.BytesIO(response.content), allow_pickle=False)
-    if kind == OCTET_TYPE:
+    if kind == OCTET_TYPE and case.operation.path in INFER:
         length = int(response.headers[oip.LENGTH.lower()][0])
         oip.answer_of(response.content, length)
     if kind not in CONTAINERS:
@@ -292,6 +333,8 @@ def answers_are_whole(context, response, case):
         with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
             tensors = {name: archive[name] for name in archive.files}
         metadata = {name: str(tensors.pop(name)) for name in ("meta", "stats") if name in tensors}
+    if case.operation.path.endswith("/kv"):
+        return judge_snapshot(tensors, json.loads(metadata["session"]))
     assert tensors or "stats" in metadata
     METAS[case.operation.path].validate(json.loads(metadata["meta"]))
     if "stats" in metadata:

@@ -6,10 +6,12 @@ were asked for, or the daemon does not end as it should.
     build/venv/bin/python tests/contract/run.py [--seed 1] [--processes 2] [--cases 60] [--brief]
 
 `--cases` is how many are drawn at most per operation and process, beside those that follow from the
-contract alone, which `--brief` leaves out. The same seed draws the same cases.
+contract alone, which `--brief` leaves out. `--verbose` says more of what went well. The same seed
+draws the same cases.
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import subprocess
@@ -57,16 +59,21 @@ def summary(text):
 def run(arguments):
     """(whether all went well, {path and status: how many})"""
     counts, good = collections.Counter(), True
-    with Daemon("--log", "off") as daemon, tempfile.TemporaryDirectory() as folder:
-        address = f"http://127.0.0.1:{daemon.port}"
-        runs = [start(address, arguments, process, folder)
-                for process in range(arguments.processes)]
+    with contextlib.ExitStack() as stack:
+        # One each: what a process keeps another's calls could drop.
+        daemons = [stack.enter_context(Daemon("--log", "off", "--captures"))
+                   for _ in range(arguments.processes)]
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        runs = [start(f"http://127.0.0.1:{daemon.port}", arguments, process, folder)
+                for process, daemon in enumerate(daemons)]
         for number, (process, counted, log) in enumerate(runs):
             code = process.wait()
             log.close()
             text = Path(log.name).read_text()
-            print(f"process {number}, seed {arguments.seed + number}, exit {code}\n{summary(text)}")
-            good &= code == 0 and f"Tested: {OPERATIONS}\n" in text
+            well = code == 0 and f"Tested: {OPERATIONS}\n" in text
+            print(f"process {number}, seed {arguments.seed + number}, exit {code}"
+                  + ("" if well and not arguments.verbose else f"\n{summary(text)}"))
+            good &= well
             counts.update(json.loads(counted.read_text()))
     return good, counts
 
@@ -78,11 +85,13 @@ def main():
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--least", type=int, default=0, help="fail when fewer cases were sent")
     parser.add_argument("--brief", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="say what was answered where")
     arguments = parser.parse_args()
     good, counts = run(arguments)
-    print("answers by path and status:")
-    for name in sorted(counts):
-        print(f"  {name:36} {counts[name]:6}")
+    if arguments.verbose:
+        print("answers by path and status:")
+        for name in sorted(counts):
+            print(f"  {name:36} {counts[name]:6}")
     sent = sum(counts.values())
     print(f"{sent} cases, seed {arguments.seed}")
     if sent < arguments.least:

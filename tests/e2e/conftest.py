@@ -7,4 +7,4 @@ ROOT = Path(__file__).resolve().parents[2]
 for folder in (ROOT / "tests", ROOT / "examples" / "python"):
     sys.path.insert(0, str(folder))
 
-from support.fixtures import client, daemon, kernels  # noqa: E402, F401
+from support.fixtures import client, daemon, keeping, kernels  # noqa: E402, F401

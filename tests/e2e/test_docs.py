@@ -9,6 +9,7 @@ import sys
 import pytest
 import yaml
 from support import tables
+from support.daemon import BINARY, environment, free_port
 
 ROOT = tables.ROOT
 README = (ROOT / "README.md").read_text()
@@ -34,6 +35,83 @@ def run(command, port, **more):
                           capture_output=True, text=True, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def fenced(path, language):
+    """The page's one block in this language."""
+    block, = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / path).read_text(), flags=re.S | re.M)
+    return block
+
+
+def test_the_unit_starts_the_daemon_and_lets_it_drain():
+    unit = (ROOT / "docker" / "systemd" / "attentiond.service.in").read_text()
+    command = re.search(r"^ExecStart=(.*)$", unit, flags=re.M).group(1)
+    words = command.replace("@bindir@/attentiond", BINARY).replace(
+        "@sysconfdir@/attentiond/", f"{ROOT}/config/").split()
+    told = subprocess.run([*words, "--check-config"], capture_output=True, text=True, check=True,
+                          env=environment()).stdout
+    seconds = {name: int(re.search(rf"^{name} = (\d+)s?  ", told, flags=re.M).group(1))
+               for name in ("lame_duck", "drain_timeout")}
+    assert int(re.search(r"^TimeoutStopSec=(\d+)$", unit, flags=re.M).group(1)) > sum(
+        seconds.values())
+
+
+def test_prometheus_can_read_the_job_and_the_queries(tmp_path):
+    (tmp_path / "job.yml").write_text(fenced("docs/operations.md", "yaml"))
+    queries = re.findall(r"^\| [^|`]+\?[^|`]* \| `(.+)` \|$",
+                         (ROOT / "docs" / "operations.md").read_text(), flags=re.M)
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "a", "rules": rules}]}))
+    assert len(queries) == 8
+    for kind in ("config", "rules"):
+        file = tmp_path / {"config": "job.yml", "rules": "rules.yml"}[kind]
+        done = subprocess.run(["promtool", "check", kind, file], capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_form_of_a_tensor_is_served_and_comes_back(client):
+    table = (ROOT / "docs" / "semantics.md").read_text().split("| a tensor in JSON | |")[1]
+    forms = [json.loads(cell) for cell in re.findall(r"^\| `([\[{].*?)` \|", table, flags=re.M)[:3]]
+    for form, encoding in zip(forms, ("nested", "flat", "base64"), strict=True):
+        body = json.dumps({"q": form, "k": form, "v": form, "encoding": encoding}).encode()
+        answer = client.send("POST", "/v1/attention", body, {"Content-Type": "application/json"})
+        assert answer.json["output"] == form
+
+
+def test_the_merge_of_the_page_gives_the_readmes_output(daemon):
+    program = fenced("docs/semantics.md", "python")
+    printed = run(f"{sys.executable} - <<'END'\n{program}END\n", daemon.port)
+    assert printed.startswith("{'output': [[16.604") and ", 26.604" in printed
+
+
+def test_every_form_of_weights_is_served(client):
+    forms = re.findall(r"^\| `(\{.*?\})` \| ", (ROOT / "docs" / "semantics.md").read_text().split(
+        '| `"weights":` | gives |')[1].split("\n\n")[0], flags=re.M)
+    shapes = {}
+    for form in forms:
+        rows = [[[0.0] * 2] * 64] * 6
+        answer = client.attention(rows, rows, rows, {"weights": json.loads(form)}, wire="nested")
+        assert answer.status == 200, answer.body
+        shapes |= {form: {name: x.shape for name, x in answer.tensors.items() if name != "output"}}
+    assert [list(shape.values())[0] for shape in shapes.values()] == [
+        (2, 16, 16), (6, 64, 64), (6, 64, 64), (6, 64, 5), (1, 64, 64)]
+
+
+def test_the_page_of_examples_has_the_commands_that_their_first_lines_have():
+    table = (ROOT / "examples" / "README.md").read_text().split("| run it |")[1]
+    rows = re.findall(r"^\| \[.*?\]\((.*?)\) \|.*\| (.*) \|$", table, flags=re.M)
+    assert len(rows) == 8
+    for source, how in rows:
+        first_lines = (ROOT / "examples" / source).read_text()[:800]
+        for command in re.findall(r"`(.*?)`", how):
+            assert command in first_lines, source
+
+
+def test_the_map_of_the_page_of_examples(daemon):
+    command = fenced("examples/README.md", "sh").replace(
+        "attend.sh", f"attend.sh http://127.0.0.1:{daemon.port}")
+    assert "animal 0.68" in run(command, daemon.port)
 
 
 def test_every_problem_type_is_explained_once():
@@ -93,7 +171,8 @@ def curls():
 
 # What each pasted command prints, in the README's order.
 PRINTED = ["animal 0.68", "200 image/png", '"weights":[[0.66976', "animal 0.70",
-           '"weights":[[1,0]]', '"variance": 535.53', "200 application/vnd.safetensors",
+           '"weights":[[1,0]]', '512 535.53 1.0 0.58 0.34', "trophy 0.56",
+           "200 application/vnd.safetensors",
            '"mask":"causal(bottom_right) & padding(kv 3,2)"', "\nattention_workers "]
 
 
@@ -102,6 +181,14 @@ def test_a_pasted_command_works(command, sign, daemon):
     printed = run(command, daemon.port)
     assert sign in printed
     assert printed.endswith("\n")  # or the terminal's prompt stands behind the answer
+
+
+@pytest.mark.parametrize("command", curls())
+def test_a_pasted_command_says_that_no_daemon_is_there(command):
+    text = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{free_port()}", command)
+    done = subprocess.run(["bash", "-c", text], cwd=ROOT, timeout=60, capture_output=True,
+                          text=True, check=False)
+    assert "Failed to connect" in done.stderr, command
 
 
 def test_the_scaling_table_is_the_answer(client):

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start and stop: what the process says and returns, and that SIGTERM loses no request."""
 import json
+import os
+import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,19 +76,20 @@ def test_lame_duck():
         assert daemon.process.wait(20) == 0
 
 
-def test_new_calls_are_refused_while_draining():
+def test_a_connection_brings_one_more_call_while_draining():
     with Daemon("--threads", "1", "--drain-timeout", "10m") as daemon, \
             raw.Connection(daemon.port, 120) as busy, \
-            raw.Connection(daemon.port) as idle:
+            raw.Connection(daemon.port) as idle, raw.Connection(daemon.port) as fresh:
         assert idle.ask(raw.get()).status == 200
         busy.send(slow(3584))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
         time.sleep(0.1)
         terminate(daemon)
         time.sleep(0.2)
-        answer = idle.ask(raw.post())
-        assert (answer.status, answer.problem, answer.closes) == (503, "shutting-down", True)
-        assert answer.headers["retry-after"] == "1"
+        for connection in (idle, fresh):
+            answer = connection.ask(raw.post())
+            assert (answer.status, answer.closes) == (200, True)
+            assert connection.ended()
         with pytest.raises(OSError):
             raw.Connection(daemon.port)
         assert busy.answer().status == 200
@@ -123,7 +129,7 @@ class Asker(threading.Thread):
                 if answer is None:
                     self.lost = "no answer"
                     return
-                if answer.status not in (200, 503):
+                if answer.status != 200:
                     self.lost = answer.status
                     return
                 self.answered += 1
@@ -153,6 +159,19 @@ def run(*arguments):
                           env=environment(), timeout=60)
 
 
+def test_what_it_says_at_the_start_can_be_pasted():
+    """Every address that it names answers, and the call that it offers to try."""
+    with Daemon() as daemon:
+        said = daemon.output()
+        addresses = re.findall(r"http://127\.0\.0\.1:\d+(/\S+?)(?:,|$)", said, flags=re.M)
+        assert {"/v1", "/docs", "/openapi.yaml", "/metrics"} <= set(addresses)
+        for address in addresses:
+            assert daemon.client.get(address).status == 200, address
+        tried = subprocess.run(["bash", "-c", said.split("Try it:\n")[1].splitlines()[0]],
+                               capture_output=True, check=True, timeout=60)
+        assert list(json.loads(tried.stdout)) == ["output", "weights", "meta"]
+
+
 def test_a_taken_port():
     with Daemon() as daemon:
         ended = run("--listen", f"127.0.0.1:{daemon.port}")
@@ -163,10 +182,26 @@ def test_a_taken_port():
 
 def test_an_address_of_another_machine():
     """No other port mends that, so none is advised."""
-    ended = run("--listen", "192.0.2.1:8080")
+    ended = run("--listen", "192.0.2.1:8080", "--insecure")
     assert ended.returncode == 1
     assert "192.0.2.1 port 8080" in ended.stderr
     assert "another port" not in ended.stderr
+    assert "0.0.0.0 is every IPv4 address" in ended.stderr
+
+
+def test_a_port_of_the_privileged():
+    """As somebody who is not root, and only where the system keeps low ports back at all."""
+    first_free = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    if first_free <= 1:
+        pytest.skip("this system keeps no port back")
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(shutil.copy(BINARY, folder))
+        Path(folder).chmod(0o755)
+        who = {"user": 65534} if os.geteuid() == 0 else {}
+        ended = subprocess.run([binary, "--listen", "127.0.0.1:1"], capture_output=True, text=True,
+                               check=False, env=environment(), timeout=60, **who)
+    assert ended.returncode == 1
+    assert "Permission denied; ports below 1024 take a privilege: name a higher" in ended.stderr
 
 
 @pytest.mark.parametrize("arguments, words", (
@@ -192,7 +227,9 @@ def test_many_signals_at_once():
 
 
 def test_version_and_check():
-    assert run("--version").stdout.startswith("attentiond ")
+    said = run("--version").stdout.splitlines()
+    assert [line.split()[0] for line in said] == ["attentiond", "commit", "kernels", "OpenBLAS"]
+    assert said[2].endswith("reference")
     checked = run("--check-config", "--threads", "3")
     assert (checked.returncode, "threads = 3" in checked.stdout) == (0, True)
 
@@ -206,7 +243,7 @@ def test_the_access_log():
             connection.ask(raw.get('/"quoted"\\?secret=1', "X-Request-Id: odd"))
         raw.until(lambda: '"odd"' in daemon.output())
         lines = {line.get("id"): line for line in
-                 map(json.loads, daemon.output().splitlines()[7:])}
+                 map(json.loads, daemon.output().splitlines()[8:])}
         call, odd = lines["logged"], lines["odd"]
         assert (call["status"], call["method"], call["path"]) == (200, "POST", "/v1/attention")
         assert (call["trace"], call["remote"], call["whole"]) == (trace, "127.0.0.1", True)

@@ -8,10 +8,9 @@ version 1 of the library refuses in its own words, before the daemon hears of th
 """
 import json
 import re
-import subprocess
 
 import pytest
-from support import folders, tables
+from support import folders, library, tables
 from support.daemon import Daemon
 from support.sentences import faults, format_faults, formats
 
@@ -37,16 +36,8 @@ def limited():
         daemon.stop()
 
 
-@pytest.fixture(scope="module")
-def newer_library():
-    """Whether libmicrohttpd is 1.0 or later, as in Debian 13 and Ubuntu 24.04."""
-    version = subprocess.run(["pkg-config", "--modversion", "libmicrohttpd"], capture_output=True,
-                             text=True, check=True).stdout
-    return int(version.split(".")[0]) >= 1
-
-
 @pytest.mark.parametrize("name", folders.names("invalid"))
-def test_refused(name, request, newer_library):
+def test_refused(name, request):
     folder = folders.CASES / "invalid" / name
     expected = json.loads((folder / "error.json").read_text())
     if "daemon" in expected:
@@ -54,7 +45,7 @@ def test_refused(name, request, newer_library):
     else:
         client = request.getfixturevalue("client")
     answer = folders.send(client, folder)
-    if newer_library and "libmicrohttpd_1" in expected:
+    if library.is_newer() and "libmicrohttpd_1" in expected:
         assert answer.status == expected["libmicrohttpd_1"], answer.body[:500]
         return
     assert answer.status == expected["status"], answer.body[:500]

@@ -203,6 +203,37 @@ def test_a_call_that_is_not_served(script, server, words):
         ended(run(script, *CALLERS[script](url)), 1, *words)
 
 
+@pytest.mark.parametrize("script", [*CALLERS, "attend.py"])
+def test_the_address_may_stand_in_the_environment(script, daemon):
+    address = f"http://127.0.0.1:{daemon.port}"
+    done = run(script, env={**os.environ, "ATTENTION_URL": address})
+    assert done.returncode == 0 and done.stdout, done.stderr
+    with nobody() as url:
+        done = run(script, env={**os.environ, "ATTENTION_URL": url})
+        ended(done, 1, url, "ATTENTION_URL")
+
+
+@pytest.mark.parametrize("script", [*CALLERS, *DRAWERS, "attend.py", "make_sample.py",
+                                    "generate.py", "move_session.py"])
+def test_help(script):
+    done = run(script, "--help")
+    assert done.returncode == 0 and done.stdout.startswith(b"usage: " + script.encode())
+
+
+@pytest.mark.parametrize("script", ["oracle.py", "sentences.py", "attend.py"])
+def test_a_reader_that_stops_early_ends_a_caller_without_a_word(script, daemon):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([sys.executable, EXAMPLES / script], stdout=writing,
+                              stderr=subprocess.PIPE, timeout=SECONDS,
+                              env={**os.environ,
+                                   "ATTENTION_URL": f"http://127.0.0.1:{daemon.port}"})
+    finally:
+        os.close(writing)
+    assert done.returncode != 0 and done.stderr == b""
+
+
 @pytest.mark.parametrize("url", ["localhost:8080", "http://", "ftp://127.0.0.1", "http://a:b"])
 def test_an_address_that_is_none(url):
     ended(run("quickstart.py", url), 1, "http://127.0.0.1:8080", url)
@@ -246,11 +277,27 @@ def test_an_argument_that_is_not_utf_8():
     ended(done, 2, "not UTF-8")
 
 
-def test_a_python_without_numpy_is_sent_to_the_one_that_has_it():
+@pytest.mark.parametrize("script", ["sentences.py", "make_sample.py", "oracle.py", "attend.py"])
+def test_a_python_without_numpy_is_sent_to_the_one_that_has_it(script):
     """-S leaves out site-packages, as the system's python3 has none of the example's."""
-    ended(run("sentences.py", python=(sys.executable, "-S")), 1, "make setup",
-          "build/venv/bin/python")
+    ended(run(script, python=(sys.executable, "-S")), 1, "make setup",
+          f"build/venv/bin/python examples/python/{script}")
 
 
 def test_a_sample_is_not_made_in_a_folder_that_is_missing(tmp_path):
-    ended(run("make_sample.py", tmp_path / "none"), 1, "no folder", str(tmp_path / "none"))
+    ended(run("make_sample.py", tmp_path / "none"), 2, "no folder", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["."], ["another folder"]),
+    (["A cat.", "--layer", "6"], ["--layer", "6"]),
+    (["A cat.", "--head", "12"], ["--head", "12"]),
+    ([" "], ["UTF-8", "a word"]),
+    ([b"caf\xe9"], ["UTF-8"]),
+    (["--layer", "0", "--head", "12", "A cat."], ["--head", "12"]),
+])
+def test_samples_that_cannot_be_made(arguments, words, tmp_path):
+    folder = EXAMPLES.parent / "data" if arguments == ["."] else tmp_path
+    ended(run("make_sample.py", folder, *arguments, env={**os.environ, "LC_ALL": "C.UTF-8"}), 2,
+          *words)
+    assert list(tmp_path.iterdir()) == []

@@ -2,9 +2,17 @@
 """Requests whose framing two parsers could read differently are refused, and what stands behind
 them on the connection is never executed."""
 import pytest
-from support import raw
+from support import library, raw
+from support.daemon import Daemon
 
 HIDDEN = raw.get("/v1")  # would be answered with the service's description
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """To which nobody else is connected."""
+    with Daemon() as running:
+        yield running
 
 
 def head(*lines, method="POST", version="HTTP/1.1"):
@@ -26,6 +34,10 @@ BROKEN = {
     "space before the colon": (head("Content-Length : 5") + b"12345", 400, "bad-framing"),
     "folded length": (head("X-A: b", " Content-Length: 5") + b"12345", None, None),
     "length with a tail": (head("Content-Length-: 5") + b"12345", 400, "bad-framing"),
+    "target of another host": (b"GET http://elsewhere/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                               400, "bad-framing"),
+    "target of a longer host": (b"GET http://localhost.evil/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                                400, "bad-framing"),
     "two hosts": (head(LENGTH, "Host: elsewhere") + raw.BODY, 400, "bad-framing"),
     "no host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "bad-framing"),
     "two codings": (head("Transfer-Encoding: chunked", "Transfer-Encoding: chunked") + CHUNKED,
@@ -127,8 +139,44 @@ def test_many_tiny_chunks(daemon):
         assert connection.answer().status == 200
 
 
+@pytest.mark.parametrize("leaves", (False, True))
+def test_a_line_between_chunks_that_does_not_fit_costs_nothing(leaves, daemon):
+    """libmicrohttpd 0.9.75 reads no further there and looks again and again, which kept a thread
+    busy until body_timeout, also when the client had gone. Version 1.0 closes the connection
+    without a word about the request, whose memory was never given back."""
+    def others():
+        values = raw.samples(daemon.client)
+        return (values["attention_http_connections"] - 1, values["attention_in_flight_bytes"],
+                values["attention_http_requests_in_flight"] - 1)
+
+    raw.until(lambda: others() == (0, 0, 0))
+    before = raw.samples(daemon.client)["process_cpu_seconds_total"]
+    with raw.Connection(daemon.port) as connection:
+        connection.send(head("Transfer-Encoding: chunked") + b"5;" + b"a" * 100_000 + b"\r\n")
+        if not leaves:
+            answer = connection.answer()
+            if answer is None:
+                assert library.is_newer()
+            else:
+                assert (answer.status, answer.problem) == (400, "bad-framing")
+                assert connection.ended()
+    raw.until(lambda: others() == (0, 0, 0), 5)
+    assert raw.samples(daemon.client)["process_cpu_seconds_total"] - before < 3
+
+
 def test_bytes_behind_the_body_are_another_request(daemon):
     with raw.Connection(daemon.port) as connection:
         assert connection.ask(raw.post() + b"surplus\r\n\r\n").status == 200
         second = connection.answer()
         assert second is None or second.status >= 400
+
+
+@pytest.mark.parametrize("target, status", [
+    ("http://localhost/healthz", 200), ("HTTP://LOCALHOST/healthz", 200),
+    ("https://localhost/v1?a=b", 200), ("http://localhost", 200), ("http://localhost/none", 404)])
+def test_a_target_in_absolute_form_is_its_path(daemon, target, status):
+    with raw.Connection(daemon.port) as connection:
+        connection.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert connection.answer().status == status
+        connection.send(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+        assert connection.answer().status == 400  # nobody says which host is meant

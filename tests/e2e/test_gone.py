@@ -16,6 +16,13 @@ ENDED = {"in the head": b"POST /v1/attention HTTP/1.1\r\nHo",
 CLIENTS = 40
 
 
+@pytest.fixture(scope="module")
+def daemon():
+    """To which nobody else is connected."""
+    with Daemon() as running:
+        yield running
+
+
 def others(daemon):
     """Connections, requests and bytes beside those of the question itself."""
     values = raw.samples(daemon.client)

@@ -7,7 +7,7 @@ import pytest
 from support import raw
 from support.daemon import Daemon
 
-GETS = ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml", "/docs")
+GETS = ("/", "/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml", "/docs")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_methods(path, allow, connection):
         assert answer.headers["allow"] == allow
 
 
-@pytest.mark.parametrize("path", ("/", "/v1/", "/V1", "//v1", "/v1/../v1", "/v1%2fattention",
+@pytest.mark.parametrize("path", ("/v1/", "/V1", "//v1", "/v1/../v1", "/v1%2fattention",
                                   "/v1/attention%00", "/%C0%AE", "/v1/attention/x"))
 def test_paths_are_exact(path, connection):
     answer = connection.ask(raw.get(path))
@@ -157,6 +157,17 @@ def test_too_large_and_short_enough_to_be_read(limited):
         answer = connection.ask(raw.post(b" " * 100_000))
         assert (answer.status, answer.problem, answer.closes) == (413, "body-too-large", False)
         assert connection.ask(raw.post()).status == 200
+
+
+def test_json_of_no_stated_type_is_refused_in_the_same_words():
+    """The head does not tell that it is JSON, so that its lower limit is seen by the body."""
+    body = raw.BODY + b" " * 5000
+    with Daemon("--max-body", "64KiB", "--json-max-body", "4KiB") as daemon:
+        said = [daemon.client.send("POST", "/v1/attention", body, {"Content-Type": kind})
+                for kind in ("application/json", "application/x-www-form-urlencoded")]
+    assert [answer.status for answer in said] == [413, 413]
+    assert said[0].json["detail"] == said[1].json["detail"]
+    assert said[1].json["limit"] == 4096 and "json_max_body" in said[1].json["detail"]
 
 
 def test_a_client_that_sends_on_reads_the_refusal(limited):

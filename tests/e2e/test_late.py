@@ -153,7 +153,8 @@ def test_a_refused_first_line_is_logged_and_counted():
         with raw.Connection(daemon.port) as connection:
             answer = connection.ask(raw.get(query(600)))
         raw.until(lambda: answer.headers["x-request-id"] in daemon.output(), 5)
-        line = json.loads(daemon.output().splitlines()[-1])
+        line = next(json.loads(line) for line in daemon.output().splitlines()
+                    if answer.headers["x-request-id"] in line)
         assert (line["status"], line["problem"]) == (400, "too-many-options")
         values = raw.samples(daemon.client)
         assert values['attention_rejections_total{reason="too-many-options"}'] == 1

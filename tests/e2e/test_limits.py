@@ -3,6 +3,7 @@
 
 The busy daemon has one worker and no inline calls, and `slow` keeps that worker busy for seconds.
 """
+import io
 import json
 import socket
 import struct
@@ -11,42 +12,17 @@ import time
 import numpy as np
 import pytest
 from support import raw, safetensors
-from support.client import JSON_TYPE, SAFETENSORS_TYPE, pack
+from support.client import JSON_TYPE, NPZ_TYPE, SAFETENSORS_TYPE, pack, pack_operands
 from support.daemon import Daemon
-from support.sentences import faults
+from support.slow import rest, settled, slow
 
 GONE = 'attention_http_requests_total{route="/v1/attention",method="POST",code="499"}'
 
 
-def slow(length=6144, **options):
-    """A call of seconds: the oracle kernel on a long sequence."""
-    q = np.ones((length, 64), np.float32)
-    body = safetensors.write({"q": q, "k": q, "v": q},
-                             {"attention": json.dumps({"kernel": "reference", **options})})
-    return raw.post(body).replace(b"application/json", SAFETENSORS_TYPE.encode())
-
-
 @pytest.fixture(scope="module")
 def busy():
-    with Daemon("--threads", "1", "--inline-microseconds", "0") as daemon:
+    with Daemon("--threads", "1", "--inline-microseconds", "0", "--queue-work", "0") as daemon:
         yield daemon
-
-
-def rest(daemon):
-    """Waits until nothing but the question itself is in flight."""
-    daemon.client.close()  # it may have been idle for too long
-    quiet = {"attention_http_requests_in_flight": 1, "attention_in_flight_bytes": 0,
-             "attention_queue_depth": 0}
-
-    def is_quiet():
-        values = raw.samples(daemon.client)
-        return {name: values[name] for name in quiet} == quiet
-
-    raw.until(is_quiet, 60)
-
-
-def settled(answer, status, problem):
-    assert (answer.status, answer.problem) == (status, problem)
 
 
 @pytest.mark.parametrize("where", ("query", "body"))
@@ -133,36 +109,6 @@ def test_configured_deadline():
         settled(connection.ask(slow(12288)), 504, "deadline-exceeded")
 
 
-def test_the_queue_is_bounded():
-    with Daemon("--threads", "1", "--inline-microseconds", "0", "--queue-limit", "1") as daemon:
-        connections = [raw.Connection(daemon.port, 60) for _ in range(4)]
-        for number, connection in enumerate(connections):
-            connection.send(slow(timeout_ms=2500))
-            if number == 0:
-                raw.until(lambda: raw.samples(daemon.client)["attention_queue_depth"] == 0 and
-                          raw.samples(daemon.client)["attention_in_flight_bytes"] > 0)
-                time.sleep(0.3)
-        answers = [connection.answer() for connection in connections]
-        assert sorted({answer.status for answer in answers}) == [503, 504]
-        for answer in answers:
-            if answer.status == 503:
-                assert (answer.problem, answer.headers["retry-after"]) == ("overloaded", "1")
-                problem = json.loads(answer.body)
-                assert (problem["limit"], faults(problem["detail"])) == (1, [])
-        assert raw.samples(daemon.client)['attention_rejections_total{reason="overloaded"}'] >= 1
-        rest(daemon)
-
-
-def test_waiting_has_its_own_limit():
-    with Daemon("--threads", "1", "--inline-microseconds", "0",
-                "--queue-timeout", "300ms") as daemon:
-        with raw.Connection(daemon.port, 60) as first, raw.Connection(daemon.port, 60) as second:
-            first.send(slow(12288, timeout_ms=4000))
-            time.sleep(0.5)
-            settled(second.ask(slow(12288, timeout_ms=60000)), 503, "overloaded")
-        rest(daemon)
-
-
 def test_a_body_waits_for_bytes():
     """Two bodies that do not fit into the budget together: the second waits for the first."""
     budget = ("--memory-budget", "12MiB", "--max-body", "8MiB", "--json-max-body", "4MiB",
@@ -189,6 +135,53 @@ def test_what_can_never_fit_is_not_to_be_tried_again():
         answer = connection.ask(raw.post(body.encode()))
         settled(answer, 413, "result-too-large")
         assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize("wire", ["safetensors", "npz", "deflated npz"])
+def test_json_inside_of_other_encodings_has_its_limit_and_its_price(wire):
+    """A text of options may be as long as a body of JSON, and costs as much."""
+    q = {name: np.ones((1, 1), np.float32) for name in "qkv"}
+    save = np.savez_compressed if "deflated" in wire else np.savez
+
+    def ask(client, elements):
+        options = {"sink": [0] * elements}
+        body, kind = pack_operands(q, options)
+        if wire != "safetensors":
+            file = io.BytesIO()
+            save(file, **q, options=json.dumps(options).encode())
+            body, kind = file.getvalue(), NPZ_TYPE
+        return client.send("POST", "/v1/attention", body, {"Content-Type": kind}).json
+
+    with Daemon("--memory-budget", "64MiB", "--max-body", "32MiB", "--json-max-body", "12MiB",
+                "--max-result", "1MiB") as daemon:
+        assert ask(daemon.client, 3)["type"] == "/problems/bad-value"
+        for elements, limit in ((6 << 20, 12 << 20), (3900 << 10, 64 << 20)):
+            problem = ask(daemon.client, elements)
+            assert (problem["status"], problem["type"]) == (413, "/problems/body-too-large")
+            assert problem["limit"] == limit, problem
+        rest(daemon)
+
+
+def test_beside_its_body_neither():
+    """Answers and copied tensors that fit the budget, but not beside the body that asks for them:
+    no waiting changes that. A body in JSON counts five times, for what decoding makes of it."""
+    x = np.ones((1, 1, 400, 640), np.float32)
+    body, stated = pack(x, x, x)
+    length, = struct.unpack_from("<Q", body)
+    misaligned = struct.pack("<Q", length + 1) + b"{ " + body[9:]
+    lists, _ = pack(x[..., :256], x[..., :256], x[..., :256], wire="nested")
+    assert len(body) < 4 << 20 < 5 * len(lists)
+    with Daemon("--memory-budget", "4MiB", "--max-body", "4MiB", "--json-max-body", "4MiB",
+                "--max-result", "4MiB") as daemon:
+        for sent, kind, refusal in ((body, stated, "result-too-large"),
+                                    (misaligned, stated, "body-too-large"),
+                                    (lists, JSON_TYPE, "result-too-large")):
+            answer = daemon.client.send("POST", "/v1/attention", sent, {"Content-Type": kind})
+            problem = answer.json
+            assert (answer.status, problem["type"]) == (413, f"/problems/{refusal}"), problem
+            assert problem["limit"] == 4 << 20
+            assert "Retry-After" not in answer.headers
+        rest(daemon)
 
 
 def test_a_client_may_leave_the_line_for_bytes():

@@ -2,16 +2,13 @@
 """/metrics: what is counted, how it is labelled, and that Prometheus itself can use it."""
 import json
 import re
-import shutil
 import subprocess
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 
 import pytest
-from support import raw
-from support.daemon import Daemon, bound, free_port
+from support import raw, tables
+from support.daemon import Daemon
+from support.prometheus import Prometheus
 
 FAMILIES = {
     "attention_http_requests_total": "counter",
@@ -20,9 +17,19 @@ FAMILIES = {
     "attention_http_requests_in_flight": "gauge",
     "attention_http_connections": "gauge",
     "attention_queue_depth": "gauge",
+    "attention_backlog_seconds": "gauge",
+    "attention_shedding": "gauge",
     "attention_in_flight_bytes": "gauge",
     "attention_memory_budget_bytes": "gauge",
     "attention_workers": "gauge",
+    "attention_captures": "gauge", "attention_capture_bytes": "gauge",
+    "attention_captures_added_total": "counter", "attention_captures_evicted_total": "counter",
+    "attention_captures_refused_total": "counter",
+    "attention_log_lines_lost_total": "counter",
+    "attention_config_last_reload_successful": "gauge",
+    "attention_config_last_reload_success_timestamp_seconds": "gauge",
+    "attention_tls_certificate_expiry_timestamp_seconds": "gauge",
+    "attention_keys": "gauge",
     "attention_worker_busy_seconds_total": "counter",
     "attention_compute_flops_total": "counter",
     "attention_score_elements_computed_total": "counter",
@@ -30,6 +37,14 @@ FAMILIES = {
     "attention_kernel_calls_total": "counter",
     "attention_compressed_bodies_total": "counter",
     "attention_inference_requests_total": "counter",
+    "attention_sessions": "gauge",
+    "attention_session_pages": "gauge",
+    "attention_session_bytes": "gauge",
+    "attention_session_memory_budget_bytes": "gauge",
+    "attention_sessions_created_total": "counter",
+    "attention_sessions_ended_total": "counter",
+    "attention_session_tokens_total": "counter",
+    "attention_session_step_duration_seconds": "histogram",
     "attention_rejections_total": "counter",
     "attention_build_info": "gauge",
     "process_cpu_seconds_total": "counter",
@@ -40,6 +55,7 @@ FAMILIES = {
     "process_start_time_seconds": "gauge",
     "process_threads": "gauge",
 }
+STATUSES = set(re.findall(r"^ +'(\d{3})':", (tables.ROOT / "openapi.yaml").read_text(), re.M))
 STAGES = ("read", "decode", "queue", "compute", "encode", "write")
 
 
@@ -75,10 +91,20 @@ def test_promtool(server):
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
+def test_every_status_has_a_name_of_its_own():
+    """Another is counted as 0."""
+    text = (tables.ROOT / "server" / "metrics_internal.h").read_text()
+    assert STATUSES <= set(re.findall(r"X\((\d{3})\)", text))
+
+
 def test_families(server):
     text = text_of(server).body.decode()
     assert dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)) == FAMILIES
     assert set(re.findall(r"^# HELP (\S+) \S", text, re.M)) == set(FAMILIES)
+
+
+def test_without_tls_there_is_no_certificate_to_expire(server):
+    assert "attention_tls_certificate_expiry_timestamp_seconds" not in raw.samples(server.client)
 
 
 def test_content_types(server):
@@ -174,30 +200,10 @@ def test_no_request_makes_a_new_series(server):
     assert series() == before
 
 
-def query(port, expression):
-    url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return json.load(answer)["data"]["result"]
-    except (urllib.error.URLError, ConnectionError):
-        return []
-
-
 @pytest.fixture
 def prometheus(server, tmp_path):
-    assert shutil.which("prometheus"), "Debian's package prometheus is not installed"
-    port = free_port()
-    config = tmp_path / "prometheus.yml"
-    config.write_text("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
-                      "scrape_configs:\n- job_name: attentiond\n  static_configs:\n"
-                      f"  - targets: ['127.0.0.1:{server.port}']\n")
-    process = subprocess.Popen(
-        bound(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
-               f"--web.listen-address=127.0.0.1:{port}"]), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL)
-    yield port
-    process.terminate()
-    process.wait(30)
+    with Prometheus(tmp_path, server.port) as running:
+        yield running
 
 
 def test_prometheus_answers_a_quantile(server, prometheus):
@@ -209,6 +215,18 @@ def test_prometheus_answers_a_quantile(server, prometheus):
         assert time.monotonic() < deadline, f"no quantile: {result}"
         ask(server, raw.post())
         time.sleep(0.2)
-        result = query(prometheus, expression)
+        result = prometheus.query(expression)
     assert 0 < float(result[0]["value"][1]) < 60
-    assert query(prometheus, "up")[0]["value"][1] == "1"
+    assert prometheus.query("up")[0]["value"][1] == "1"
+
+
+def test_a_log_that_cannot_be_written_holds_nobody_up():
+    """A full disk: each line is lost and counted, and every request is answered."""
+    with Daemon(log="/dev/full") as daemon:
+        lost = raw.samples(daemon.client)["attention_log_lines_lost_total"]
+        assert lost >= 2  # that it listens, and who asked whether it is ready
+        for _ in range(5):
+            assert daemon.client.attention([[1.0]], [[1.0]], [[2.0]], wire="nested").status == 200
+        raw.until(lambda: raw.samples(daemon.client)["attention_log_lines_lost_total"] >= lost + 5)
+    with Daemon() as daemon:
+        assert raw.samples(daemon.client)["attention_log_lines_lost_total"] == 0

@@ -81,7 +81,11 @@ def test_results_of_the_options(client):
     for name in ("col_sums", "col_means", "top_k_weights", "top_k_indices"):
         assert got[name].tobytes() == usual[name].tobytes()
         assert got[name].dtype == usual[name].dtype
-    order = got.json["outputs"][3]["parameters"]["order"].split(",")
+    assert not any("parameters" in output for output in got.json["outputs"])
+    bare = oip.infer(client, inputs, {**options, "binary_data_output": True})
+    assert all(set(output["parameters"]) == {"binary_data_size"} for output in bare.json["outputs"])
+    assert [array.tobytes() for array in bare.values()] == [x.tobytes() for x in got.values()]
+    order = got.json["parameters"]["stats_order"].split(",")
     assert order == list(usual.stats)
     for name, row in zip(order, got["stats"], strict=True):
         np.testing.assert_array_equal(row, usual.stats[name])

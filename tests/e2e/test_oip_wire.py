@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests byte by byte as clients write them that are not installed here, and the bytes of the
-answers as those read them: what is particular to each stands in its test."""
+"""Requests byte by byte as clients write them, and the bytes of the answers as those read them:
+what is particular to each stands in its test. tests/clients runs those that can be installed. Go's,
+which speaks HTTP, could not be had from the proxy of Go's modules; Triton's in C++ is no package.
+"""
+import gzip
 import json
 import re
 import struct
@@ -54,6 +57,35 @@ def test_cpp_client_sends_bytes(daemon):
     text = b'{"id":"","parameters":{"binary_data_output":true},"inputs":[' + BYTE_INPUTS + b"]}"
     check_bytes(ask(daemon, text, BLOBS, "Accept: */*", "Content-Type: application/octet-stream",
                     f"Inference-Header-Content-Length: {len(text)}"), ',"id":""')
+
+
+def test_cpp_client_takes_outputs_with_parameters_for_bytes(daemon):
+    """It reads a binary_data_size wherever there are parameters, and fails where there is none."""
+    text = b'{"id":"1","inputs":[' + JSON_INPUTS + b'],"outputs":[' + b",".join(
+        b'{"name":"%s","parameters":{"binary_data":false}}' % name
+        for name in (b"stats", b"lse", b"col_sums")) + b"]}"
+    body = json.loads(ask(daemon, text, b"", "Accept: */*", "Content-Type: application/json",
+                          f"Inference-Header-Content-Length: {len(text)}").body)
+    assert all(set(output) == {"name", "datatype", "shape", "data"} for output in body["outputs"])
+    assert len(body["parameters"]["stats_order"].split(",")) == body["outputs"][0]["shape"][0]
+
+
+def test_go_client_takes_gzip_that_it_does_not_ask_for(daemon):
+    """github.com/Trendyol/go-triton-client: members in the order of the alphabet, no Content-Type,
+    and the Accept-Encoding of Go's transport, which unpacks the answer by itself."""
+    inputs = b",".join(
+        b'{"datatype":"FP32","name":"%s","parameters":{"binary_data_size":4},"shape":[1,1]}' % name
+        for name in (b"q", b"k", b"v"))
+    text = b'{"inputs":[' + inputs + b'],"outputs":[{"name":"output","parameters":{}},' + \
+        b'{"name":"lse","parameters":{"binary_data":true}}],"parameters":{"timeout":5000000}}'
+    answer = ask(daemon, text, BLOBS, "User-Agent: Go-http-client/1.1",
+                 f"Inference-Header-Content-Length: {len(text)}", "Accept-Encoding: gzip")
+    assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    body = gzip.decompress(answer.body)
+    length = int(answer.headers["inference-header-content-length"])
+    output, lse = json.loads(body[:length])["outputs"]
+    assert (output["name"], output["data"], "parameters" in output) == ("output", [2.5], False)
+    assert (lse["parameters"], body[length:]) == ({"binary_data_size": 4}, struct.pack("<f", 1))
 
 
 def test_java_client_sends_no_content_type(daemon):

@@ -112,6 +112,7 @@ def test_the_io_threads_stay_free(daemon):
     assert time.monotonic() - began < 1
     for connection in connections:
         connection.close()
+    raw.until(lambda: raw.samples(daemon.client)["attention_backlog_seconds"] == 0, 20)
 
 
 def test_a_deadline_ends_it(client):

@@ -125,6 +125,21 @@ def test_uniform_attention(client, kernels):
         assert stats["top_key"] == 0 and stats["score_variance"] == 0
 
 
+@pytest.mark.parametrize("size", [0, 0.001, 1e4])
+def test_entropy_stays_between_its_bounds(client, kernels, size):
+    """What sums of weights in float32 round up is no more than all of the keys, and no less than
+    one."""
+    rng = np.random.default_rng(4)
+    q, k = (size * rng.standard_normal((2, 6, n, 8)).astype(np.float32) for n in (40, 257))
+    case = case_of(((2, 6, 40, 8), (2, 6, 257, 8), (2, 6, 257, 8)))
+    case.q[...], case.k[...] = q, k
+    for kernel in kernels:
+        stats = ask(client, case, kernel).stats
+        assert np.all(stats["normalized_entropy"] <= 1), kernel
+        assert np.all(stats["normalized_entropy"] >= 0), kernel
+        assert np.all(stats["entropy"] <= np.nextafter(np.log(257), 9)), kernel
+
+
 def test_a_sink_takes_what_is_unassigned(client, kernels):
     case = case_of(((1, 2, 9, 4), (1, 2, 70, 4), (1, 2, 70, 4)), sink=[0.5, 3])
     for kernel in kernels:

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Unix socket beside TCP, and alone: the same service, its file, and who may connect."""
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from support import raw
-from support.daemon import BINARY, Daemon, environment
+from support.daemon import BINARY, Daemon, bound, environment
 
 STALL_SECONDS = 5  # as in test_lock_step.py
 
@@ -147,6 +152,26 @@ def test_a_live_one_is_refused_and_left_alone(path):
         assert daemon.client.get("/healthz").status == 200
 
 
+def test_one_that_is_about_to_listen_is_left_alone(path):
+    """Two that start at once: who is bound and does not listen yet looks like one who has ended, so
+    each locks the folder until it listens."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        command = bound([BINARY, "--listen", f"unix:{path}"])
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, env=environment()) as second:
+            time.sleep(0.5)
+            other.listen()
+            os.close(folder)
+            try:
+                second.wait(10)
+            finally:
+                second.kill()
+            assert "another program listens there" in second.stderr.read()
+
+
 def test_another_file_is_left_alone(path):
     path.write_text("precious")
     ended = run(path)
@@ -155,10 +180,27 @@ def test_another_file_is_left_alone(path):
     assert path.read_text() == "precious"
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    ended = run(tmp_path / "nowhere" / "a.sock")
+@pytest.mark.parametrize("above, words", [
+    (lambda folder: folder / "nowhere", "No such file or directory; its folder does not exist"),
+    (lambda _: Path(__file__), "Not a directory; what stands before its last / is no folder"),
+])
+def test_a_folder_that_is_none(above, words, tmp_path):
+    ended = run(above(tmp_path) / "a.sock")
     assert ended.returncode == 1
-    assert "No such file or directory" in ended.stderr
+    assert words in ended.stderr
+
+
+def test_a_folder_that_may_not_be_written_to():
+    """Root may write anywhere, so it becomes somebody else for this, with a copy in reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(shutil.copy(BINARY, folder))
+        Path(folder).chmod(0o555)
+        who = {"user": 65534} if os.geteuid() == 0 else {}
+        ended = subprocess.run([binary, "--listen", f"unix:{folder}/a.sock"], capture_output=True,
+                               text=True, check=False, env=environment(), timeout=60, **who)
+        Path(folder).chmod(0o755)
+    assert ended.returncode == 1
+    assert "Permission denied; name a path in a folder that the daemon's user may" in ended.stderr
 
 
 def test_drain(path):

@@ -89,8 +89,13 @@ def expected_map():
     return tensors["weights"][HEAD]
 
 
-def test_it_prints_the_expected_map(program, daemon):
-    done = run([*program.run, f"http://127.0.0.1:{daemon.port}"])
+@pytest.mark.parametrize("said_by", ["argument", "environment"])
+def test_it_prints_the_expected_map(program, daemon, said_by):
+    address = f"http://127.0.0.1:{daemon.port}"
+    if said_by == "argument":
+        done = run([*program.run, address])
+    else:
+        done = run(program.run, env={**os.environ, "ATTENTION_URL": address})
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
 
@@ -121,6 +126,14 @@ def test_the_page_shows_the_expected_map(pages, daemon, tmp_path):
     shown = re.search(r'<pre id="map">(.*?)</pre>', done.stdout, flags=re.S)
     assert shown, done.stdout + done.stderr
     np.testing.assert_allclose(printed_map(shown[1]), expected_map(), atol=1e-6, rtol=0)
+
+
+def test_the_page_says_what_to_do(pages, tmp_path):
+    nobody = f"http://127.0.0.1:{free_port()}"
+    done = run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000",
+                f"{pages}/javascript/index.html?daemon={nobody}"])
+    assert nobody in done.stdout and "make run" in done.stdout, done.stdout + done.stderr
 
 
 def test_without_a_daemon_it_says_so(program):

@@ -3,6 +3,7 @@
 chunks, and in heads that tasks share; rows as in faults_arithmetic.py. Left out is what costs time
 and changes no answer: heights of strips, prefetches, who packs a block."""
 DECODE = "core/kernels/decode_set.h"
+VECTORS = "core/kernels/decode_vectors.h"
 FINISH = "core/kernels/finish.h"
 FUSED = "core/kernels/fused.c"
 STRIPS = "core/kernels/fused_strips.c"
@@ -18,9 +19,9 @@ PIECE = "core/kernels/piece.c"
 
 FAULTS = [
     # halves
-    ("decode: a bfloat16 is moved too little", DECODE, "(loaded, bits_vector) << 16",
+    ("decode: a bfloat16 is moved too little", VECTORS, "(loaded, bits_vector) << 16",
      "(loaded, bits_vector) << 15", "as a half's fraction is"),
-    ("decode: a half is read as bfloat16", DECODE, "if (dtype == ATTN_FLOAT16)", "if (false)",
+    ("decode: a half is read as bfloat16", VECTORS, "if (dtype == ATTN_FLOAT16)", "if (false)",
      "two types of 16 bits"),
     ("decode: rows of halves are floats apart", PACK,
      "operand->st * (ptrdiff_t)attn_dtype_size(operand->dtype)",
@@ -32,7 +33,7 @@ FAULTS = [
         add_products""", """\
     if (false)
         add_products""", "D is a multiple of 16"),
-    ("decode: the scores of four keys change places", DECODE,
+    ("decode: the scores of four keys change places", VECTORS,
      "QUARTERS(a, b, 0, 1, LANES, LANES + 1)", "QUARTERS(a, b, 0, LANES, 1, LANES + 1)",
      "sums of lanes"),
     ("decode: tall strips have the first rows' queries throughout", DECODE,
@@ -50,7 +51,8 @@ FAULTS = [
     ("decode: only the last vector is looked at for NaN", DECODE, "nothing += sum[part] * 0.0f;",
      "nothing = sum[part] * 0.0f;", "right for narrow values"),
     ("decode: NaN in one lane is as good as none", DECODE,
-     "lane < LANES; lane++", "lane < 1; lane++",
+     "_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) != 0",
+     "(_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) & 1) != 0",
      "the first lane stands for all"),
     ("decode: visible NaN in V is taken for 0", DECODE, """\
             memcpy(to, &old, sizeof old);
@@ -59,6 +61,14 @@ FAULTS = [
             memcpy(to, &old, sizeof old);
         }
     return false;""", "nobody asks a second time"),
+    ("decode: a query's last elements are 0", DECODE, "load_part(row, at, n - at, dtype)",
+     "(vector){0}", "heads are as wide as some vectors"),
+    ("decode: queries lie side by side", STRIPS,
+     "direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL",
+     "direct->widen != NULL && task->rotation == NULL", "they mostly do"),
+    ("decode: queries are not turned", STRIPS,
+     "direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL",
+     "direct->widen != NULL && q_rows->sd == 1", "right without rope"),
     ("decode: columns tell of NaN, and the last ones decide", DECODE,
      "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
@@ -74,7 +84,8 @@ FAULTS = [
     ("decode: lost scores stay", STRIPS, "return !finite;", "return false;",
      "other sums beyond a float end as NaN by themselves"),
     ("decode: keys are read where they lie", PACK, "is_in_place(set, &call->k) && "
-     "call->rope.dims == 0", "is_in_place(set, &call->k)", "it is fast, and right without rope"),
+     "(call->rope.dims == 0 ||", "is_in_place(set, &call->k) && (true ||",
+     "it is fast, and right without rope"),
     ("decode: rows of the first head", PACK,
      ".data = attn_operand_row(operand, task->b, task->hkv, key),",
      ".data = attn_operand_row(operand, task->b, 0, key),", "right for one head"),
@@ -123,8 +134,10 @@ FAULTS = [
         gather_panels""", """\
     for (; false; panel++)
         gather_panels""", "heads are multiples"),
-    ("fused: the last elements of four rows are not transposed", SET, "    for (; d < D; d++)\n",
-     "    for (; false; d++)\n", "D is a multiple of 4"),
+    ("fused: the last elements of some rows are not transposed", SET, "if (d < D && D > LANES)",
+     "if (false)", "D is a multiple of 16"),
+    ("fused: narrow heads are not transposed", SET, "for (d = 0; D < LANES && d < D; d++)",
+     "for (d = 0; false; d++)", "heads are at least a vector wide"),
     ("fused: a strip's queries are the first strip's", STRIPS,
      "const float *q = strips->q + piece->row * D;", "const float *q = strips->q;",
      "right for tasks of one strip"),

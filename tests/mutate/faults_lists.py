@@ -59,7 +59,8 @@ FAULTS = [
      "return list->d != NULL ? value : (double)(float)value;", "return (double)(float)value;",
      "most answers are float32"),
     ("top: every place has the first one's list", TOP,
-     "at->task->b * call->map_head_count + place", "at->task->b * call->map_head_count",
+     "attn_map_plane(reducer->at, call->map_head_count, place)",
+     "attn_map_plane(reducer->at, call->map_head_count, 0)",
      "right for one head"),
 
     # parts in order
@@ -105,7 +106,7 @@ FAULTS = [
     ("global: tokens are a run", GLOBAL, "(size_t)tokens->values[middle] - first == middle", "true",
      "[0, 1, 2] is the usual list"),
     ("global: the last token is not seen", GLOBAL,
-     "(size_t)tokens->values[tokens->count - 1] + 1", "(size_t)tokens->values[tokens->count - 1]",
+     "tokens->values[tokens->count - 1] + 1);", "tokens->values[tokens->count - 1]);",
      "half-open or not"),
     ("dilated: a tile within the window is full", DILATED, "if (node->stride > 1)", "if (false)",
      "right for windows"),

@@ -4,6 +4,7 @@ made of; rows as in faults_arithmetic.py."""
 FULL = "core/map_full.c"
 POOL = "core/map_pool.c"
 TOP = "core/map_top.c"
+BINS = "core/map_bins.h"
 STATS = "core/map_stats.c"
 SELECTION = "core/call_map.c"
 INTERNAL = "core/map_internal.h"
@@ -32,9 +33,9 @@ FAULTS = [
      "(uint64_t)bins >= size", "half-open"),
 
     # bins
-    ("bins are of one size", POOL, "bin * axis.n / axis.bins;", "bin * (axis.n / axis.bins);",
+    ("bins are of one size", BINS, "bin * axis.n / axis.bins;", "bin * (axis.n / axis.bins);",
      "right for whole ratios"),
-    ("an element's bin is that of another rounding", POOL, "((at + 1) * axis.bins - 1) / axis.n",
+    ("an element's bin is that of another rounding", BINS, "((at + 1) * axis.bins - 1) / axis.n",
      "at * axis.bins / axis.n", "right for whole ratios"),
     ("a part's bins begin as the first bin does", POOL, "rest == 0 ? 0 : bin * rest % keys.bins",
      "0", "right for pieces from key 0 on"),

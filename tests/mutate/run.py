@@ -19,6 +19,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import faults_arithmetic
+import faults_cache
+import faults_captures
 import faults_decode
 import faults_fused
 import faults_lists
@@ -27,12 +29,14 @@ import faults_masks
 import faults_scores
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("Makefile", "openapi.yaml", "docs", "core", "config", "server", "tools", "tests")
+NEEDED = ("Makefile", "openapi.yaml", "docs", "dashboard", "core", "config", "server", "tools",
+          "tests")
 HANGS_SECONDS = 120  # a test that passes takes 10 at most
 # A make that runs this must not hand its own flags and variables to those that build the copies.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 HTTP_TESTS = [f"tests/e2e/test_{name}.py" for name in (
-    "cases", "worked_examples", "laws", "pitfalls", "maps", "stats", "oracle", "errors")]
+    "cases", "worked_examples", "laws", "pitfalls", "maps", "stats", "oracle", "errors",
+    "captures", "captures_compare", "captures_keys")]
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Fault:
 
 def table():
     tables = (faults_arithmetic, faults_masks, faults_fused, faults_decode, faults_maps,
-              faults_scores, faults_lists)
+              faults_scores, faults_lists, faults_captures, faults_cache)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}

@@ -15,6 +15,21 @@ static size_t row_of(enum run_form form, size_t H, size_t T, size_t b, size_t h,
     return form == RUN_BTHD || form == RUN_SPLIT ? (b * T + t) * H + h : (b * H + h) * T + t;
 }
 
+/* Where [b,h,t,d] lies. */
+static size_t place_of(enum run_form form, const size_t n[4], size_t b, size_t h, size_t t,
+                       size_t d) {
+    if (form == RUN_TURNED)
+        return ((b * n[1] + h) * n[3] + d) * n[2] + t;
+    return row_of(form, n[1], n[2], b, h, t) * n[3] + d;
+}
+
+static struct attn_tensor view_turned(enum attn_dtype dtype, const void *data, const size_t n[4]) {
+    struct attn_tensor tensor = attn_tensor_view(data, dtype, 4, n);
+    tensor.stride[2] = 1;
+    tensor.stride[3] = (ptrdiff_t)n[2];
+    return tensor;
+}
+
 static struct attn_tensor view(enum attn_dtype dtype, enum run_form form, const void *data,
                                const size_t n[4]) {
     switch (form) {
@@ -26,6 +41,8 @@ static struct attn_tensor view(enum attn_dtype dtype, enum run_form form, const 
         return attn_tensor_view(data, dtype, 3, n + 1);
     case RUN_TD:
         return attn_tensor_view(data, dtype, 2, n + 2);
+    case RUN_TURNED:
+        return view_turned(dtype, data, n);
     default:
         return attn_tensor_view(data, dtype, 4, n);
     }
@@ -42,7 +59,7 @@ static struct attn_tensor fill(uint64_t seed, enum attn_dtype dtype, enum run_fo
             for (size_t t = 0; t < n[2]; t++)
                 for (size_t d = 0; d < n[3]; d++) {
                     const double value = 2 * random_unit(&random) - 1;
-                    const size_t at = row_of(form, n[1], n[2], b, h, t) * n[3] + d;
+                    const size_t at = place_of(form, n, b, h, t, d);
                     attn_store_double(dtype, (char *)*data + at * element, 1, 1, &value);
                 }
     return view(dtype, form, *data, n);
@@ -82,7 +99,7 @@ static void cut_into_chunks(const struct run *run, struct attn_plan *plan) {
 
 void run_plan(struct run *run) {
     static const struct attn_limits limits = {SIZE_MAX, INFINITY};
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     if (attn_call_init(&run->call, &run->request, &error) == ATTN_OK)
         attn_plan_make(&run->call, &limits, &run->plan, &run->result, &error);
     ck_assert_msg(error.status == ATTN_OK, "refused: %s", error.detail);

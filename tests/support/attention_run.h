@@ -9,8 +9,9 @@
 
 #include "core/attention.h"
 
-/* How q, k and v lie in memory; the values at [b,h,t,d] are the same in every form. */
-enum run_form { RUN_BHTD, RUN_BTHD, RUN_SPLIT, RUN_HTD, RUN_TD };
+/* How q, k and v lie in memory; the values at [b,h,t,d] are the same in every form. TURNED: a
+   row's elements are T apart. */
+enum run_form { RUN_BHTD, RUN_BTHD, RUN_SPLIT, RUN_HTD, RUN_TD, RUN_TURNED };
 
 struct run_sizes {
     size_t B, Hq, Hkv, Tq, Tk, D, Dv;

@@ -6,11 +6,12 @@
 
 #include "server/numbers/number_team.h"
 
-/* `most`: a size_t. */
-static inline void run_backwards(void *most, size_t count, void (*piece)(void *, size_t),
-                                 void *argument) {
-    if (count > *(size_t *)most)
-        *(size_t *)most = count;
+/* The team's context: a size_t. */
+static inline void run_backwards(const struct number_team *team, size_t count,
+                                 void (*piece)(void *, size_t), void *argument) {
+    size_t *const most = team->context;
+    if (count > *most)
+        *most = count;
     for (size_t n = count; n-- > 0;)
         piece(argument, n);
 }

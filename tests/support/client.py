@@ -20,7 +20,8 @@ NPZ_TYPE, NPY_TYPE = "application/x-npz", "application/x-npy"
 PLACES_OF_TENSORS = ("bias", "alibi", "sink", "tensor", "keep", "tokens", "q", "kv", "inv_freq",
                      "w")
 RESULTS = ("output", "weights", "scores", "lse", "top_k_weights", "top_k_scores", "top_k_indices",
-           "col_sums", "col_means")
+           "col_sums", "col_means", "k_positions")
+INDICES = ("top_k_indices", "k_positions")
 DTYPE_NAMES = {np.dtype("uint16"): "bfloat16"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -54,7 +55,7 @@ class Answer:
         dtype = np.float64 if self.meta.get("precision") == "float64" else np.float32
         for name, value in self.json.items():
             if name in RESULTS:
-                self.tensors[name] = decode(value, np.int32 if "indices" in name else dtype)
+                self.tensors[name] = decode(value, np.int32 if name in INDICES else dtype)
 
     def _take_stats(self, stats):
         self.stats = {name: np.array(words(value), np.float64) for name, value in stats.items()}

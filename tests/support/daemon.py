@@ -44,14 +44,16 @@ def bound(command):
 
 
 class Daemon:
-    def __init__(self, *arguments, path=None, tcp=True, host="127.0.0.1"):
-        """`path`: a Unix socket to listen on, beside the port or alone."""
+    def __init__(self, *arguments, path=None, tcp=True, host="127.0.0.1", log=None,
+                 variables=None):
+        """`path`: a Unix socket to listen on, beside the port or alone. `log`: where its log goes,
+        a temporary file by default. `variables`: more of its environment."""
         self.port = free_port() if tcp else None
         addresses = [f"{host}:{self.port}"] * tcp + [f"unix:{path}"] * (path is not None)
-        self.log = tempfile.TemporaryFile()
+        self.log = tempfile.TemporaryFile() if log is None else open(log, "wb+", buffering=0)
         self.command = [BINARY, "--listen", ",".join(addresses), *arguments]
         self.process = subprocess.Popen(bound(self.command), stdout=self.log, stderr=self.log,
-                                        env=environment())
+                                        env={**environment(), **(variables or {})})
         self.client = Client(self.port, path=None if tcp else path)
 
     def output(self):

@@ -13,6 +13,13 @@ def daemon():
         yield running
 
 
+@pytest.fixture(scope="module")
+def keeping():
+    """One that keeps calls, for the tests of a file."""
+    with Daemon("--captures", "--capture-bytes", "64MiB") as running:
+        yield running
+
+
 @pytest.fixture
 def client(daemon):
     return daemon.client

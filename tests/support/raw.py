@@ -97,11 +97,15 @@ class Connection:
         self.close()
 
 
+def parse_samples(text):
+    """The text of /metrics as {name with labels: value}."""
+    rows = (line.rsplit(" ", 1) for line in text.decode().splitlines() if line and line[0] != "#")
+    return {name: float(value) for name, value in rows}
+
+
 def samples(client):
     """/metrics as {name with labels: value}."""
-    text = client.get("/metrics").body.decode()
-    rows = (line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
-    return {name: float(value) for name, value in rows}
+    return parse_samples(client.get("/metrics").body)
 
 
 def until(condition, seconds=10):

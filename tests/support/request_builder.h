@@ -54,7 +54,7 @@ static inline struct attn_request request_sized(size_t B, size_t Hq, size_t Hkv,
 /* Validates what must be right; the caller closes the call. */
 static inline struct attn_call accept_request(struct attn_request *request) {
     struct attn_call call;
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     const enum attn_status status = attn_call_init(&call, request, &error);
     ck_assert_msg(status == ATTN_OK, "refused: %s (%s)", error.detail, error.pointer);
     return call;
@@ -64,7 +64,7 @@ static inline struct attn_call accept_request(struct attn_request *request) {
 static inline void refuse_request(struct attn_request *request, enum attn_status status,
                                   const char *pointer, const char *words) {
     struct attn_call call;
-    struct attn_error error = {ATTN_OK, "", "", 0};
+    struct attn_error error = {.status = ATTN_OK};
     ck_assert_str_eq(attn_status_name(attn_call_init(&call, request, &error)),
                      attn_status_name(status));
     ck_assert_int_eq(error.status, status);

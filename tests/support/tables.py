@@ -5,8 +5,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # The HTTP status of each fault class, written down a second time on purpose.
-STATUS_OF_FAULT = {"MALFORMED": 400, "INVALID": 422, "TOO_LARGE": 413, "OVERLOAD": 503,
-                   "CANCELLED": 499, "DEADLINE": 504}
+STATUS_OF_FAULT = {"MALFORMED": 400, "INVALID": 422, "TOO_LARGE": 413,
+                   "CONFLICT": 409, "QUOTA": 429, "OVERLOAD": 503, "CANCELLED": 499,
+                   "DEADLINE": 504}
 
 
 def rows(path, macro):

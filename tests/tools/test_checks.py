@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks are checked: each must find the fault it is for, and nothing in clean text."""
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,41 @@ def test_links(tmp_path, link, broken):
     page = tmp_path / "page.md"
     page.write_text(f"# A heading\n{link}\n")
     assert bool(list(check_style.link_faults(page, page.read_text()))) == broken
+
+
+@pytest.mark.parametrize("text, lines", [
+    ("| a | b |\n| --- | --- |\n| 1 | 2 |\n", []),
+    ("| a | b |\n| --- | --- |\n| 1 |\n", [3]),
+    ("| a | b |\n| --- | --- |\n| 1 | 2 | 3 |\n", [3]),
+    ("| a | b |\n| --- | --- |\n| `x \\| y` | 2 |\n", []),
+    ("| a | b |\n| --- | --- |\n\n| c |\n| --- |\n| 1 |\n", []),
+    ("```\n| a | b |\n| c |\n```\n", []),
+])
+def test_tables(text, lines):
+    assert [number for number, _ in check_style.table_faults(text)] == lines
+
+
+@pytest.mark.parametrize("line, is_long", [
+    ("word " * 24 + "end.", True), ("word " * 20, False), ("| " + "word " * 40 + "|", False),
+    ("x" * 200, False), ("[a](" + "x" * 120 + ")", False),
+])
+def test_long_lines(line, is_long):
+    assert bool(list(check_style.width_faults(line + "\n"))) == is_long
+    assert not list(check_style.width_faults(f"```\n{line}\n```\n"))
+
+
+@pytest.mark.parametrize("port", ["taken", "80000", "x"])
+def test_make_run_says_which_port_to_take(port):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = str(listener.getsockname()[1]) if port == "taken" else port
+        done = subprocess.run([ROOT / "tools" / "port-is-free", number], capture_output=True,
+                              text=True)
+    assert done.returncode == 1 and "make run PORT=" in done.stderr and number in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_make_run_starts_where_a_port_is_free():
+    assert subprocess.run([ROOT / "tools" / "port-is-free", "0"]).returncode == 0
 
 
 LAYERING = ROOT / "tests" / "check_layering.sh"
@@ -128,3 +164,13 @@ def test_run_parts(tmp_path, rows, code, last):
     said = parts(tmp_path, rows)
     assert said.returncode == code
     assert said.stdout.endswith(last + "\n") or last == ""
+
+
+def test_run_parts_says_the_reason_of_a_failure_again_at_the_end(tmp_path):
+    said = parts(tmp_path, "a|good|5|echo a.c:1:F: not this\n"
+                           "a|bad|5|echo a.c:2:F: this; seq 99; exit 3\n"
+                           "a|daemon left|5|sleep 3 & echo started\n")
+    _, _, end = said.stdout.partition("\n--- bad\n")
+    assert end.startswith("a.c:2:F: this\n\npart ")
+    assert "not this" not in end
+    assert "(exit 3)" in end and "1 failed" in end
