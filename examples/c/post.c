@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of a real sentence with libcurl, safetensors both ways: the map of head 1.
  *   cc -std=c17 examples/c/post.c -o build/post $(pkg-config --cflags --libs libcurl)
- *   build/post [address of the daemon] */
+ *   build/post [address of the daemon, if not in ATTENTION_URL] */
 #define _POSIX_C_SOURCE 200809L
 #include <curl/curl.h>
 #include <stdint.h>
@@ -41,7 +41,8 @@ int main(int argc, char **argv) {
     size_t length = 0, rows = 0, columns = 0, begin = 0;
     uint64_t header = 0;
     FILE *file = fopen("examples/data/sentence.safetensors", "rb");
-    snprintf(url, sizeof url, "%s/v1/attention", argc > 1 ? argv[1] : "http://127.0.0.1:8080");
+    const char *named = argc > 1 ? argv[1] : getenv("ATTENTION_URL");
+    snprintf(url, sizeof url, "%s/v1/attention", named ? named : "http://127.0.0.1:8080");
     char *answer = file ? post(url, file, &length) : NULL;
     if (answer == NULL)
         return 1;

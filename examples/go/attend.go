@@ -3,7 +3,7 @@
 // Attention of a real sentence: sends a safetensors file, reads the answer from JSON and prints the
 // map of head 1, a row per token:
 //
-//	go run examples/go/attend.go [address of the daemon]
+//	go run examples/go/attend.go [address of the daemon, if not in ATTENTION_URL]
 package main
 
 import (
@@ -21,6 +21,9 @@ type answer struct {
 }
 
 func attend(address string) (*answer, error) {
+	if address == "" {
+		address = "http://127.0.0.1:8080"
+	}
 	body, err := os.ReadFile("examples/data/sentence.safetensors")
 	if err != nil {
 		return nil, err
@@ -45,7 +48,7 @@ func attend(address string) (*answer, error) {
 }
 
 func main() {
-	said, err := attend(append(os.Args[1:], "http://127.0.0.1:8080")[0])
+	said, err := attend(append(os.Args[1:], os.Getenv("ATTENTION_URL"))[0])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no map:", err)
 		os.Exit(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of a real sentence: tensors as safetensors both ways; prints the map of head 1, a row per
 // token. Needs Java 17 and nothing else:
-//     java examples/java/Attend.java [address of the daemon]
+//     java examples/java/Attend.java [address of the daemon, if not in ATTENTION_URL]
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -38,7 +38,8 @@ class Attend {
 
     public static void main(String[] arguments) {
         try {
-            var answer = ByteBuffer.wrap(post(arguments.length > 0 ? arguments[0] : "http://127.0.0.1:8080"))
+            var usual = System.getenv().getOrDefault("ATTENTION_URL", "http://127.0.0.1:8080");
+            var answer = ByteBuffer.wrap(post(arguments.length > 0 ? arguments[0] : usual))
                     .order(ByteOrder.LITTLE_ENDIAN);
             int length = (int) answer.getLong();
             var header = new String(answer.array(), 8, length, StandardCharsets.UTF_8);

@@ -2,15 +2,21 @@
 """Attention of a real sentence with requests and numpy, .npz both ways: prints the map of head 1, a
 row per token.
 
-    build/venv/bin/python examples/python/attend.py [address of the daemon]
+    build/venv/bin/python examples/python/attend.py [ADDRESS]
 """
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 
-import numpy as np
-import requests
+try:
+    import numpy as np
+    import requests
+except ModuleNotFoundError as missing:
+    sys.exit(f"this Python has no {missing.name}: run `make setup` once, then "
+             "build/venv/bin/python examples/python/attend.py")
+import service_address
 import tensorfile
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sentence.safetensors"
@@ -30,12 +36,14 @@ def attention(address, **call):
 
 
 def main():
-    address = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
+    address = service_address.argument(__doc__)
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it without a word
     tensors, _ = tensorfile.load(SAMPLE)
     try:
         answer = attention(address, **tensors, weights={"heads": [1]})
     except requests.ConnectionError:
-        sys.exit(f"nothing answers at {address}: start the daemon with `make run`")
+        sys.exit(f"nothing answers at {address}: {service_address.HOW}")
     except ValueError as refusal:
         sys.exit(f"the daemon refused the call: {refusal}")
     for row in answer["weights"][0]:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws an attention map as SVG: a JSON answer on standard input, its tokens in a file.
 
-    curl -s localhost:8080/v1/attention -H 'Content-Type: application/vnd.safetensors' \\
+    curl -sS localhost:8080/v1/attention -H 'Content-Type: application/vnd.safetensors' \\
         -H 'Accept: application/json' --data-binary @examples/data/sentence.safetensors |
         python3 examples/python/draw_map.py examples/data/sentence.tokens.json > map.svg
 

@@ -18,7 +18,7 @@ def arguments(doc):
                         help="counts the answer's heads from 0")
     asked = parser.parse_args()
     if sys.stdin.isatty():
-        parser.error("pipe an answer of the daemon into it: curl -s ... | " + parser.prog + " ...")
+        parser.error("pipe an answer of the daemon into it: curl -sS ... | " + parser.prog + " ...")
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it without a word
     return asked.tokens, asked.head

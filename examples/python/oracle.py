@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon as an oracle: where does a kernel leave the right way, and at which stage?
 
-    build/venv/bin/python examples/python/oracle.py [URL]
+    build/venv/bin/python examples/python/oracle.py [ADDRESS]
 
 Put yours in the place of `kernel` below; of the stages it returns those that it has. For each mask
 and stage one safetensors call asks for the map at that stage, computed in double precision by the
@@ -11,6 +11,7 @@ plain loops of the kernel `reference`. The exit status is 1 where something diff
 import http.client
 import json
 import math
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
              "examples/python/oracle.py")
+import service_address
 import tensorfile
 
 TYPE = "application/vnd.safetensors"
@@ -64,16 +66,18 @@ def ask(url, tensors, options):
         with urllib.request.urlopen(request, timeout=60) as answer:
             if answer.headers.get_content_type() == TYPE:
                 return tensorfile.loads(answer.read())[0]
-            sys.exit(f"{url} is not attentiond, its answer is no safetensors: name its address")
+            sys.exit(f"{url} is not attentiond, its answer is no safetensors: "
+                     + service_address.HOW)
     except urllib.error.HTTPError as answer:
         if answer.headers.get_content_type() == "application/problem+json":
             sys.exit(f"the daemon refused the call: {json.load(answer)['detail']}")
-        sys.exit(f"{url} is not attentiond, it answered {answer.status}: name its address")
+        sys.exit(f"{url} is not attentiond, it answered {answer.status}: "
+                 + service_address.HOW)
     except OSError as problem:
-        sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): start the "
-                 "daemon with `make run`, or name its address, such as http://127.0.0.1:8080")
+        sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): "
+                 + service_address.HOW)
     except (ValueError, http.client.HTTPException):
-        sys.exit(f"{url} is not attentiond's address: give one like http://127.0.0.1:8080")
+        sys.exit(f"{url} is not attentiond's address: {service_address.HOW}")
 
 
 def difference(mine, right):
@@ -85,7 +89,9 @@ def difference(mine, right):
 
 
 def main():
-    url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
+    url = service_address.argument(__doc__.splitlines()[0])
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it without a word
     random = np.random.default_rng(1)
     q = random.standard_normal((HEADS, TQ, D), np.float32)
     k, v = (random.standard_normal((KV_HEADS, TK, D), np.float32) for _ in range(2))

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# One call with nothing but Python's own library: two keys, one query, the output and the map.
-# An argument names another address than the usual one. What goes wrong ends with one sentence.
+"""One call with nothing but Python's own library: two keys, one query, the output and the map.
+What goes wrong ends with one sentence."""
+import argparse
 import http.client
 import json
+import os
 import sys
 import urllib.error
 import urllib.request
 
-url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
+HOW = "its address is the argument or the variable ATTENTION_URL, such as http://127.0.0.1:8080"
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("address", nargs="?", help=HOW,
+                    default=os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080")
+url = parser.parse_args().address
 call = {"q": [[1, 0]], "k": [[1, 0], [0, 1]], "v": [[10, 20], [30, 40]],
         "return": ["output", "weights"]}
 
@@ -17,17 +24,18 @@ def refusal(answer):
     try:
         return f"the daemon refused the call: {json.load(answer)['detail']}"
     except (ValueError, LookupError, TypeError):
-        return f"{url} is not attentiond, it answered {answer.status}: name its address"
+        return f"{url} is not attentiond, it answered {answer.status}: {HOW}"
 
 
 try:
     request = urllib.request.Request(f"{url.rstrip('/')}/v1/attention", json.dumps(call).encode(),
                                      {"Content-Type": "application/json"})
-    print(json.load(urllib.request.urlopen(request, timeout=60)))
+    result = json.load(urllib.request.urlopen(request, timeout=60))
 except urllib.error.HTTPError as answer:
     sys.exit(refusal(answer))
 except OSError as problem:
     sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): start the daemon "
-             "with `make run`, or name its address, such as http://127.0.0.1:8080")
+             f"with `make run`; {HOW}")
 except (ValueError, http.client.HTTPException):
-    sys.exit(f"{url} is not attentiond's address: give one like http://127.0.0.1:8080")
+    sys.exit(f"{url} is not attentiond's address: {HOW}")
+print(result)

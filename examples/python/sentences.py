@@ -20,6 +20,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
              "examples/python/sentences.py")
+import service_address
 import tensorfile
 from minilm import HEADS, MiniLM, local_attention
 
@@ -77,7 +78,7 @@ class Service:
             return response.status, response.headers.get_content_type(), response.read()
         except OSError as problem:
             sys.exit(f"nothing answers at {self.url} ({problem.strerror or problem}): start the "
-                     "service with `make run`, or say with --url where it listens")
+                     "service with `make run`, or say with --url or ATTENTION_URL where it listens")
         except http.client.HTTPException:
             return None, None, b""
 
@@ -87,7 +88,7 @@ class Service:
             return f"the service refused the call: {json.loads(answer)['detail']}"
         except (ValueError, LookupError, TypeError):
             return (f"what answers at {self.url} is not attentiond (status {status}): say with "
-                    "--url where it listens")
+                    "--url or ATTENTION_URL where it listens")
 
 
 def lines_of_input():
@@ -103,8 +104,9 @@ def lines_of_input():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sentences", nargs="*", help="sentences; - reads them from standard input")
-    parser.add_argument("--url", type=address, default="http://127.0.0.1:8080",
-                        help="where attentiond listens")
+    parser.add_argument("--url", type=address, default=service_address.DEFAULT,
+                        help="where attentiond listens, if not at ATTENTION_URL of the "
+                             "environment or 127.0.0.1:8080")
     parser.add_argument("--local", action="store_true", help="compute without the service")
     parser.add_argument("--check", action="store_true",
                         help=f"compute both ways, fail when they differ by more than {TOLERANCE}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws an attention map in the terminal: a JSON answer on standard input, its tokens in a file.
 
-    curl -s ... | python3 examples/python/show_map.py examples/data/sentence.tokens.json [HEAD]
+    curl -sS ... | python3 examples/python/show_map.py examples/data/sentence.tokens.json [HEAD]
 
 A row is a query, a column a key, a darker cell more weight; at the right the heaviest key.
 HEAD counts the heads in the answer, from 0. It takes one batch item, and no library.

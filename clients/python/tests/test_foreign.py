@@ -8,6 +8,7 @@ import attentiond.hf
 import numpy as np
 import pytest
 from support import oracle
+from support.daemon import Daemon
 
 RNG = np.random.default_rng(6)
 
@@ -170,6 +171,43 @@ def test_layers_give_maps_sinks_and_caps(served):
     assert seen == [(7, (1, 2, 3, 3))]
 
 
+@pytest.fixture(scope="module")
+def keeping():
+    """A client of a daemon that keeps captures."""
+    with Daemon("--captures") as running, \
+            attentiond.Client(f"http://127.0.0.1:{running.port}", retries=0) as client:
+        yield client
+
+
+def captures_of(client):
+    return client._http.get("/v1/captures").json()["captures"]
+
+
+def test_layers_are_captured(keeping, monkeypatch):
+    attention = Registry()
+    library = types.ModuleType("transformers")
+    library.AttentionInterface = attention
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    attentiond.hf.register(keeping, capture="tuesday")
+    attend = attention.entries["attentiond"]
+    q, k, v = random(1, 4, 3, 8), random(1, 2, 3, 8), random(1, 2, 3, 8)
+    for layer in (Layer(4), Layer(7)):
+        output, _ = layer_call(attend, layer, q, k, v)
+        np.testing.assert_allclose(output, by_the_book(q, k, v, np.tril(np.ones((3, 3), bool))),
+                                   atol=2e-6)
+    layer_call(attend, Layer(7), q[:, :, -1:], k, v)  # a step of decoding
+    kept = captures_of(keeping)
+    assert [(c["name"], c["run"], c["layer"], c["queries"]) for c in kept] == [
+        ("layer 7", "tuesday", 7, 3), ("layer 4", "tuesday", 4, 3)]
+    assert kept[0]["heads"] == 4 and kept[0]["kv_heads"] == 2
+
+
+def test_layers_that_nobody_keeps_are_warned_of(served):
+    q = random(1, 1, 2, 4)
+    with pytest.warns(UserWarning, match="keeps no capture: .*captures"):
+        layer_call(attentiond.hf.forward(served, capture="tuesday"), Layer(0), q, q, q)
+
+
 def test_layers_without_a_number_are_counted(served):
     seen = []
     attend = attentiond.hf.forward(served, on_answer=lambda layer, _: seen.append(layer))
@@ -213,17 +251,3 @@ def test_register(served, monkeypatch, has_masks):
     np.testing.assert_allclose(output, by_the_book(q, q, q, np.tril(np.ones((2, 2), bool))),
                                atol=2e-6)
     assert masks.entries == ({"attentiond": len} if has_masks else {})
-
-
-def test_a_run_is_captured_with_the_layers_number():
-    calls = []
-
-    class Recorder:
-        def attention(self, q, k, v, **options):
-            calls.append(options)
-            return types.SimpleNamespace(output=q, weights=None)
-
-    attend = attentiond.hf.forward(Recorder(), run="bert")
-    q = random(1, 1, 2, 4)
-    layer_call(attend, Layer(3), q, q, q)
-    assert calls[0]["capture"] == {"name": "bert layer 3", "run": "bert", "layer": 3}

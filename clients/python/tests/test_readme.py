@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import attentiond
 import pytest
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
@@ -11,12 +10,12 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", README, flags=re.S | re.M)
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
-def test_a_program_of_the_page(number, url, capsys):
-    program = PROGRAMS[number].replace(attentiond.client.DEFAULT_URL, url)
-    program = program.replace("Client()", f'Client("{url}")')
+def test_a_program_of_the_page(number, url, capsys, monkeypatch):
+    monkeypatch.setenv("ATTENTION_URL", url)
+    program = PROGRAMS[number].replace('"http://127.0.0.1:8080"', "")
     exec(compile(program, "README.md", "exec"), {})
     assert capsys.readouterr().out
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 2
+    assert len(PROGRAMS) == 3

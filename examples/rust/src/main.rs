@@ -2,7 +2,9 @@
 //! Attention of a real sentence: tensors as safetensors both ways; prints the map of head 1, a row
 //! per token.
 //!
-//!     cargo run --manifest-path examples/rust/Cargo.toml -- [address of the daemon]
+//!     cargo run --manifest-path examples/rust/Cargo.toml --target-dir build/rust -- [address]
+//!
+//! The address of the daemon may also stand in ATTENTION_URL.
 use std::error::Error;
 use tinyjson::JsonValue;
 
@@ -21,7 +23,8 @@ fn tensor(file: &[u8], name: &str) -> Result<(Vec<usize>, Vec<f32>), Box<dyn Err
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).unwrap_or("http://127.0.0.1:8080".into());
+    let address = std::env::args().nth(1).or(std::env::var("ATTENTION_URL").ok())
+        .unwrap_or("http://127.0.0.1:8080".into());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/sentence.safetensors");
     let answer = minreq::post(format!("{address}/v1/attention"))
         .with_header("Content-Type", "application/vnd.safetensors")

@@ -11,7 +11,9 @@ from attentiond._options import MaskExpression, Options
 from attentiond._result import Attention, Merged
 from attentiond.client import AsyncClient, Client
 from attentiond.sdpa import scaled_dot_product_attention
+from attentiond.session import AsyncSession, Session
 
-__all__ = ["AsyncClient", "Attention", "AttentionError", "Client", "MaskExpression", "Merged",
-           "NotReachable", "Options", "Refused", "scaled_dot_product_attention"]
+__all__ = ["AsyncClient", "AsyncSession", "Attention", "AttentionError", "Client",
+           "MaskExpression", "Merged", "NotReachable", "Options", "Refused", "Session",
+           "scaled_dot_product_attention"]
 __version__ = "0.1.0"

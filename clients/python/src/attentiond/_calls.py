@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -54,6 +55,48 @@ def scaling(options: Mapping[str, Any]) -> Call[dict[str, Any]]:
     given, _ = _options.split(options)
     return Call("POST", "/v1/experiments/scaling", {"Content-Type": "application/json"},
                 [json.dumps(given).encode()], json.loads)
+
+
+def step(name: str, tensors: dict[str, Array], wanted: Sequence[str] | None,
+         options: Mapping[str, Any], group: str | None) -> Call[Attention]:
+    if wanted is not None:
+        options = {**options, "return": list(wanted)}
+    call = _tensor_call(f"/v1/sessions/{name}/attention", tensors, options, Attention._read)
+    call.headers.update(_group(group))
+    return call
+
+
+def session(method: str, end: str, body: Mapping[str, Any] | bytes | None, group: str | None,
+            read: Callable[[bytes], T]) -> Call[T]:
+    """A call of sessions without tensors; bytes are a snapshot."""
+    headers, parts = _group(group), []
+    if isinstance(body, bytes):
+        headers["Content-Type"], parts = _safetensors.MEDIA_TYPE, [body]
+    elif body is not None:
+        headers["Content-Type"], parts = "application/json", [json.dumps(body).encode()]
+    return Call(method, f"/v1/sessions{end}", headers, parts, read)
+
+
+def create(shape: Mapping[str, Any], id: str | None, group: str | None) -> Call[dict[str, Any]]:
+    """A session under an id of the client's, so that creating it may be sent again."""
+    return session("POST", "", {"id": id or uuid.uuid4().hex, **shape}, group, read_json)
+
+
+def restore(snapshot: bytes, id: str | None, group: str | None) -> Call[dict[str, Any]]:
+    return session("POST", "" if id is None else f"?id={id}", snapshot, group, read_json)
+
+
+def sessions() -> Call[list[dict[str, Any]]]:
+    return session("GET", "", None, None, lambda body: list(read_json(body)["sessions"]))
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+def _group(group: str | None) -> dict[str, str]:
+    return {} if group is None else {"X-Session-Group": group}
 
 
 def describe() -> Call[dict[str, Any]]:

@@ -25,6 +25,8 @@ class Refused(AttentionError):
         #: where it is: a JSON pointer or the name of a tensor
         self.pointer: str | None = problem.get("pointer")
         self.limit: float | None = problem.get("limit")
+        #: how often the call was sent
+        self.attempts = 1
         super().__init__(problem.get("detail") or f"the daemon answered with status {status}")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to try again, and when. Calls have no effect but their answer, so that trying again is
-always safe; only answers that say "not now" and connections that fail are tried again."""
+always safe; steps of sessions say where they stand, which makes them safe too. Only answers that
+say "not now" and connections that fail are tried again."""
 from __future__ import annotations
 
 import email.utils
@@ -26,6 +27,10 @@ class Attempts:
         self._allowed = allowed
         self._began = time.monotonic()
         self._made = 0
+
+    @property
+    def made(self) -> int:
+        return self._made
 
     def pause(self, status: int | None, retry_after: str | None) -> float | None:
         """Another attempt was made: the seconds to wait before the next, or None when there is

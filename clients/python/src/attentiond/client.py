@@ -12,36 +12,25 @@ import httpx
 
 from attentiond import _calls
 from attentiond._calls import Call
-from attentiond._errors import AttentionError, NotReachable, refusal
+from attentiond._connection import Certificate, Settings, Verify, is_final, not_reachable
+from attentiond._errors import AttentionError, Refused, refusal
 from attentiond._options import Options, Wanted
 from attentiond._result import Attention, Merged
 from attentiond._retry import Attempts, Retries
 from attentiond._types import Array
+from attentiond.session import AsyncSession, Session
 
 _Outcome = tuple[httpx.Response | None, httpx.TransportError | None]
 T = TypeVar("T")
-DEFAULT_URL = "http://127.0.0.1:8080"
 
 
-class _Settings:
-    """What both clients are made with.
+class _Shared:
+    """What both clients have."""
 
-    url: the daemon's, or "unix:/path" of its socket. api_key: sent as a bearer token.
-    timeout: seconds for one attempt. retries: attempts after the first, for answers 429 and 503,
-    whose Retry-After is honoured, and connections that fail; none begins once `patience` seconds
-    have passed.
-    """
-
-    def __init__(self, url: str = DEFAULT_URL, *, api_key: str | None = None,
-                 timeout: float = 60.0, retries: int = 4, patience: float = 60.0):
-        self.url = url
-        self._retries = Retries(retries + 1, patience)
-        self._socket = url.removeprefix("unix:") if url.startswith("unix:") else None
-        self._arguments: dict[str, Any] = {
-            "base_url": "http://localhost" if self._socket else url,
-            "timeout": timeout,
-            "headers": {"Authorization": f"Bearer {api_key}"} if api_key else {},
-        }
+    def __init__(self, settings: Settings):
+        self.url = settings.address
+        self._settings = settings
+        self._retries = Retries(settings.retries + 1, settings.patience)
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
         headers = dict(call.headers)
@@ -50,13 +39,15 @@ class _Settings:
         return {"method": call.method, "url": call.path, "headers": headers}
 
     def _finish(self, call: Call[T], answer: httpx.Response | None,
-                problem: httpx.TransportError | None) -> T:
+                problem: httpx.TransportError | None, attempts: int) -> T:
         if answer is None:
-            raise NotReachable(f"nothing answers at {self.url} ({problem}): start the daemon, or "
-                               "give the client its address") from problem
-        if answer.status_code != 200:
-            raise refusal(answer.status_code, answer.headers.get("content-type", ""),
-                          answer.content)
+            raise not_reachable(self.url, problem) from None
+        if not answer.is_success:
+            error = refusal(answer.status_code, answer.headers.get("content-type", ""),
+                            answer.content)
+            if isinstance(error, Refused):
+                error.attempts = attempts
+            raise error
         return call.read(answer.content)
 
 
@@ -66,13 +57,24 @@ def _said(answer: httpx.Response | None) -> tuple[int | None, str | None]:
                                                 answer.headers.get("retry-after"))
 
 
-class Client(_Settings):
-    """The blocking client. Threads may share one."""
+class Client(_Shared):
+    """The blocking client. Threads may share one.
 
-    def __init__(self, url: str = DEFAULT_URL, **settings: Any):
-        super().__init__(url, **settings)
-        transport = httpx.HTTPTransport(uds=self._socket) if self._socket else None
-        self._http = httpx.Client(transport=transport, **self._arguments)
+    url: the daemon's, or "unix:/path" of its socket; else the variable ATTENTION_URL has it, else
+    it is http://127.0.0.1:8080. api_key: for a daemon with keys, sent as a bearer token.
+    timeout: seconds for one attempt. retries: attempts after the first, for answers 429 and 503,
+    whose Retry-After is honoured, and connections that fail; none begins once `patience` seconds
+    have passed. For https: verify, the path of the authority that signed the daemon's certificate,
+    or an ssl.SSLContext; cert, the paths (certificate, key) of the client's own.
+    """
+
+    def __init__(self, url: str | None = None, *, api_key: str | None = None,
+                 timeout: float = 60.0, retries: int = 4, patience: float = 60.0,
+                 verify: Verify = True, cert: Certificate | None = None):
+        super().__init__(Settings(url, api_key, timeout, retries, patience, verify, cert))
+        socket = self._settings.socket
+        transport = httpx.HTTPTransport(uds=socket) if socket else None
+        self._http = httpx.Client(transport=transport, **self._settings.arguments())
 
     def __enter__(self) -> Client:
         return self
@@ -94,6 +96,23 @@ class Client(_Settings):
     def merge(self, outputs: Array, lses: Array, **options: Any) -> Merged:
         """Outputs [P,B,H,T,Dv] and lses [P,B,H,T] over disjoint ranges of keys, made one."""
         return self._carry(_calls.merge(outputs, lses, options))
+
+    def session(self, *, layers: int, kv_heads: int, head_dim: int, dtype: str, capacity: int,
+                id: str | None = None, group: str | None = None, **options: Any) -> Session:
+        """A session of the daemon's, which keeps keys and values between calls. As a context it is
+        deleted at the end. `group` is sent as X-Session-Group: what balancers hash on."""
+        shape = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype,
+                 "capacity": capacity, **options}
+        return Session(self, self._carry(_calls.create(shape, id, group)), group)
+
+    def restore(self, snapshot: bytes, *, id: str | None = None,
+                group: str | None = None) -> Session:
+        """A session from what Session.snapshot gave, under its id or another."""
+        return Session(self, self._carry(_calls.restore(snapshot, id, group)), group)
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """What the daemon says of each session of this key, by id; Session takes such facts."""
+        return self._carry(_calls.sessions())
 
     def scaling(self, **options: Any) -> dict[str, Any]:
         """The experiment on why scores are divided: d_k, samples, keys, seed."""
@@ -120,9 +139,9 @@ class Client(_Settings):
         attempts = Attempts(self._retries)
         while True:
             answer, problem = self._try(call)
-            pause = attempts.pause(*_said(answer))
+            pause = None if is_final(problem) else attempts.pause(*_said(answer))
             if pause is None:
-                return self._finish(call, answer, problem)
+                return self._finish(call, answer, problem, attempts.made)
             time.sleep(pause)
 
     def _try(self, call: Call[Any]) -> _Outcome:
@@ -133,14 +152,16 @@ class Client(_Settings):
             return None, error
 
 
-class AsyncClient(_Settings):
-    """The asynchronous client, for one event loop."""
+class AsyncClient(_Shared):
+    """The asynchronous client, for one event loop. Its arguments are those of Client."""
 
-    def __init__(self, url: str = DEFAULT_URL, **settings: Any):
-        super().__init__(url, **settings)
-        transport = httpx.AsyncHTTPTransport(uds=self._socket) if self._socket else None
-        self._http = httpx.AsyncClient(transport=transport, **self._arguments)
-        self._settings = settings
+    def __init__(self, url: str | None = None, *, api_key: str | None = None,
+                 timeout: float = 60.0, retries: int = 4, patience: float = 60.0,
+                 verify: Verify = True, cert: Certificate | None = None):
+        super().__init__(Settings(url, api_key, timeout, retries, patience, verify, cert))
+        socket = self._settings.socket
+        transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+        self._http = httpx.AsyncClient(transport=transport, **self._settings.arguments())
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -162,6 +183,23 @@ class AsyncClient(_Settings):
         """As Client.merge."""
         return await self._carry(_calls.merge(outputs, lses, options))
 
+    async def session(self, *, layers: int, kv_heads: int, head_dim: int, dtype: str,
+                      capacity: int, id: str | None = None, group: str | None = None,
+                      **options: Any) -> AsyncSession:
+        """As Client.session: `async with await client.session(…) as chat`."""
+        shape = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype,
+                 "capacity": capacity, **options}
+        return AsyncSession(self, await self._carry(_calls.create(shape, id, group)), group)
+
+    async def restore(self, snapshot: bytes, *, id: str | None = None,
+                      group: str | None = None) -> AsyncSession:
+        """As Client.restore."""
+        return AsyncSession(self, await self._carry(_calls.restore(snapshot, id, group)), group)
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """As Client.sessions."""
+        return await self._carry(_calls.sessions())
+
     async def scaling(self, **options: Any) -> dict[str, Any]:
         """As Client.scaling."""
         return await self._carry(_calls.scaling(options))
@@ -179,16 +217,16 @@ class AsyncClient(_Settings):
 
     def _draw(self, call: Call[Any]) -> bytes | None:
         # Notebooks ask for the picture outside of the event loop.
-        with Client(self.url, **self._settings) as client:
+        with Client(**vars(self._settings)) as client:
             return client._draw(call)
 
     async def _carry(self, call: Call[T]) -> T:
         attempts = Attempts(self._retries)
         while True:
             answer, problem = await self._try(call)
-            pause = attempts.pause(*_said(answer))
+            pause = None if is_final(problem) else attempts.pause(*_said(answer))
             if pause is None:
-                return self._finish(call, answer, problem)
+                return self._finish(call, answer, problem, attempts.made)
             await asyncio.sleep(pause)
 
     async def _try(self, call: Call[Any]) -> _Outcome:
@@ -199,11 +237,14 @@ class AsyncClient(_Settings):
             return None, error
 
 
-# One part of a gigabyte would be copied as a whole.
+# One part of a gigabyte would be copied as a whole; small parts go out with one write.
 _PIECE = 1 << 20
 
 
 def _pieces(call: Call[Any]) -> Iterator[bytes]:
+    if call.length <= _PIECE:
+        yield b"".join(call.parts)
+        return
     for part in call.parts:
         for at in range(0, len(part), _PIECE):
             yield bytes(part[at:at + _PIECE])

@@ -11,6 +11,7 @@ Nothing of torch is imported here: tensors are known by what they can do.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,16 +24,18 @@ from attentiond.sdpa import default_client
 NAME = "attentiond"
 
 
-def register(client: Client | None = None, *, run: str | None = None, name: str = NAME,
+def register(client: Client | None = None, *, name: str = NAME, capture: str | None = None,
              on_answer: Callable[[int, Any], None] | None = None) -> None:
     """Enters the served attention into the library's registry under `name`, for
     attn_implementation, and its masks into that of masks, where it has one.
 
-    run: the daemon keeps each layer's map for its dashboard, with the layer's number, under this
-    name. on_answer: called with the layer's number and the attentiond.Attention of each call.
+    capture: a run's name, of 50 characters at most, under which the daemon keeps each call for its
+    dashboard, with the layer's number. Steps of decoding, whose maps are one row, are not kept;
+    where the daemon keeps nothing, a warning says why.
+    on_answer: called with the layer's number and the attentiond.Attention of each call.
     """
     from transformers import AttentionInterface
-    AttentionInterface.register(name, forward(client, run=run, on_answer=on_answer))
+    AttentionInterface.register(name, forward(client, capture=capture, on_answer=on_answer))
     try:
         from transformers import AttentionMaskInterface
         from transformers.masking_utils import sdpa_mask
@@ -41,7 +44,7 @@ def register(client: Client | None = None, *, run: str | None = None, name: str 
     AttentionMaskInterface.register(name, sdpa_mask)
 
 
-def forward(client: Client | None = None, *, run: str | None = None,
+def forward(client: Client | None = None, *, capture: str | None = None,
             on_answer: Callable[[int, Any], None] | None = None) -> Callable[..., Any]:
     """The function that `register` enters: (module, query, key, value, attention_mask, …) gives
     the output as [B,T,H,Dv] and the map, if output_attentions asks for it, else None."""
@@ -64,24 +67,31 @@ def forward(client: Client | None = None, *, run: str | None = None,
         if dropout and getattr(module, "training", False):
             raise ValueError("dropout belongs to training, which attentiond does not do: call "
                              "model.eval()")
-        layer = layer_of(module)
         options: dict[str, Any] = {
             "scale": scaling, "softcap": softcap,
             "sink": None if s_aux is None else to_numpy(s_aux).astype(float),
-            "weights": True if output_attentions else None,
-            "capture": None if run is None else {"name": f"{run} layer {layer}", "run": run,
-                                                 "layer": layer}}
+            "weights": True if output_attentions else None}
         _add_mask(options, module, query, attention_mask, is_causal)
+        number = layer_of(module)
+        if capture is not None and query.shape[2] > 1:
+            options["capture"] = {"name": f"layer {number}", "run": capture, "layer": number}
         answer = (client or default_client()).attention(
             to_numpy(query), to_numpy(key), to_numpy(value),
             wanted=["output", "weights"] if output_attentions else None, **options)
         if on_answer is not None:
-            on_answer(layer, answer)
+            on_answer(number, answer)
+        _warn_unless_kept(answer.meta.get("capture"))
         assert answer.output is not None
         output = np.ascontiguousarray(answer.output.swapaxes(1, 2))
         return like(output, query), None if answer.weights is None else like(answer.weights, query)
 
     return attend
+
+
+def _warn_unless_kept(kept: Any) -> None:
+    """`kept` is what an answer says of its capture: where it is, or why there is none."""
+    if isinstance(kept, str):
+        warnings.warn(f"attentiond keeps no capture: {kept}", stacklevel=3)
 
 
 def _add_mask(options: dict[str, Any], module: Any, query: Any, mask: Any,

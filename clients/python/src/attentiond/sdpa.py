@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from typing import Any
 
 import numpy as np
 
 from attentiond._foreign import like, to_numpy
 from attentiond._types import Array
-from attentiond.client import DEFAULT_URL, Client
+from attentiond.client import Client
 
 
 @functools.cache
 def default_client() -> Client:
-    """The client of calls that name none; the variable ATTENTION_URL has its address."""
-    return Client(os.environ.get("ATTENTION_URL", DEFAULT_URL))
+    """The client of calls that name none."""
+    return Client()
 
 
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None,

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the daemon is: an argument, else the variable ATTENTION_URL, else port 8080 here."""
+import argparse
+import os
+
+DEFAULT = os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080"
+HOW = ("start the daemon with `make run`, or give its address, such as http://127.0.0.1:8080, as "
+       "the argument or in the variable ATTENTION_URL")
+
+
+def argument(description):
+    """The address, of a program whose only argument it is."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("address", nargs="?", default=DEFAULT, help="the daemon's, "
+                        "http://127.0.0.1:8080 or what ATTENTION_URL has if not given")
+    return parser.parse_args().address
