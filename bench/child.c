@@ -47,7 +47,15 @@ pid_t child_service(const char *path, int port, const char *kernel, int log) {
     _exit(1);
 }
 
-void child_stop(pid_t child) {
-    kill(child, SIGTERM);
+static void end(pid_t child, int signal_number) {
+    kill(child, signal_number);
     waitpid(child, NULL, 0);
+}
+
+void child_stop(pid_t child) {
+    end(child, SIGTERM);
+}
+
+void child_kill(pid_t child) {
+    end(child, SIGKILL);
 }

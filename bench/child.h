@@ -12,7 +12,9 @@ pid_t child_fork(void);
  * log goes to the descriptor `log`, or nowhere when that is -1. */
 pid_t child_service(const char *path, int port, const char *kernel, int log);
 
-/* Ends it in peace, and waits for it. */
+/* Ends it in peace, or at once even if it is stopped; and waits for it, so that what it used of the
+ * processors counts as the benchmark's. */
 void child_stop(pid_t child);
+void child_kill(pid_t child);
 
 #endif

@@ -111,6 +111,17 @@ int http_client_post(struct http_client *client, const char *path, const char *c
     return http_client_receive(client, answer, answer_length);
 }
 
+int http_client_get(struct http_client *client, const char *path, const char **answer,
+                    size_t *answer_length) {
+    char head[512];
+    const int length =
+        snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    struct iovec parts[] = {{head, (size_t)length}};
+    if (!send_all(client->fd, parts, 1))
+        return 0;
+    return http_client_receive(client, answer, answer_length);
+}
+
 int http_client_free_port(int from) {
     for (int port = from; port < from + 1000; port++) {
         const struct sockaddr_in address = loopback(port);

@@ -23,6 +23,10 @@ void http_client_close(struct http_client *client);
 int http_client_post(struct http_client *client, const char *path, const char *content_type,
                      const void *body, size_t length, const char **answer, size_t *answer_length);
 
+/* GETs a path; returns as the post does. */
+int http_client_get(struct http_client *client, const char *path, const char **answer,
+                    size_t *answer_length);
+
 /* Its two halves: false when the connection failed; returns as the post does. */
 bool http_client_send(struct http_client *client, const char *path, const char *content_type,
                       const void *body, size_t length);

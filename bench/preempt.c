@@ -263,7 +263,7 @@ int main(int argc, char **argv) {
     measure(&bench, "64 x 64, safetensors", &bodies[0], rounds);
     measure(&bench, "64 x 64, JSON", &json, rounds);
     measure(&bench, "512 x 64, safetensors", &bodies[1], rounds);
-    kill(bench.burner, SIGKILL);
+    child_kill(bench.burner);
     child_stop(bench.service);
     return 0;
 }

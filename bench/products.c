@@ -43,8 +43,8 @@ static void measure(const struct attn_fused_set *set, size_t D, enum attn_dtype 
     static _Alignas(64) float q[ROWS * MOST], s[ROWS * ATTN_FUSED_STRIDE], o[ROWS * MOST];
     const float shrink[ROWS] = {0};
     const ptrdiff_t stride = (ptrdiff_t)(D * attn_dtype_size(dtype));
-    const struct attn_direct_rows keys = {k, stride};
-    const struct attn_direct_rows values = {v, stride};
+    const struct attn_direct_rows keys = {.data = k, .stride = stride};
+    const struct attn_direct_rows values = {.data = v, .stride = stride};
     double score = 1, gather = 1;
     fill(k, sizeof k);
     fill(v, sizeof v);

@@ -59,6 +59,17 @@ FIGURES = {
                 "call's head to the last byte of its answer, while a call of 8 heads and 16,384 "
                 "tokens is in flight: its 99th percentile over that beside a process that burns "
                 "the same CPU at the same priority."),
+    "captures": ("Captures", "A kept call of one head, 32,768 tokens and 64 dimensions, causal: "
+                 "how soon parts of its map are there over HTTP, as float16 tiles of 512 x 512; "
+                 "and the 99th percentile of small calls while its overview is made, over that "
+                 "before."),
+    "sessions": ("Sessions", "One query of each of 8 key/value heads, D = 128, over the pages of a "
+                 "session's cache, or of many sessions in one call, against a plain vectorised "
+                 "read of as many bytes by two threads; with G queries to a head."),
+    "steps": ("Steps of sessions over HTTP", "One token of 8 heads, D = 128, float32 in "
+              "safetensors, over a connection that stays: the daemon's own time, and the whole "
+              "call against a libmicrohttpd server that reads and answers as many bytes, both "
+              "without what the daemon says that its arithmetic took."),
     "service": ("What HTTP costs around the arithmetic", "Uploads, and whole calls in safetensors "
                 "with 8 heads."),
     "kernels": ("The portable kernel", "`blas`, which leaves the products to OpenBLAS, on prefill "
