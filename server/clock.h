@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#define CLOCK_US INT64_C(1000)
 #define CLOCK_MS INT64_C(1000000)
 #define CLOCK_SECOND INT64_C(1000000000)
 

@@ -177,6 +177,7 @@ static bool start_http(struct program *program) {
         .tls = program->tls,
         .io_threads = config->io_threads,
         .connections = config->max_connections,
+        .connection_bytes = (size_t)config->connection_memory,
         .header_timeout_ms = config->header_timeout_ms,
         .body_timeout_ms = config->body_timeout_ms,
         .send_timeout_ms = config->send_timeout_ms,

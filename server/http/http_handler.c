@@ -279,6 +279,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     if (exchange == NULL)
         return http_answer_spare(thread->server, connection, peer, url) ? MHD_YES : MHD_NO;
     *request = peer->exchange = exchange;
+    http_heard(thread, connection);
     note_asked(thread->server, peer);
     peer->may_ask = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     exchange->path = url;

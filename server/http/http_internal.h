@@ -13,6 +13,7 @@
 struct MHD_Connection;
 struct MHD_Daemon;
 struct MHD_Response;
+struct pollfd;
 
 /* As many connections a thread takes at once; others take the rest. */
 enum { HTTP_AT_ONCE = 16 };
@@ -30,6 +31,9 @@ struct http_thread {
     pthread_t thread;
     int wake; /* eventfd */
     bool started;
+    const void *heard;         /* the connection of its last request, to compare and no more */
+    bool is_in_dialogue;       /* that of the one before was the same */
+    bool was_short;            /* its last wait */
     atomic_int_least64_t seen; /* when it last went round */
     bool starved;       /* there was no descriptor for a connection: the next round takes none */
     unsigned runs;      /* since the last look at the listeners */
@@ -53,6 +57,8 @@ struct http_server {
     atomic_bool quiesce, stop;
     atomic_size_t quiet;   /* threads that have quiesced */
     atomic_size_t unasked; /* connections without a request as yet */
+    long cpus;             /* 1 where that is not known */
+    atomic_long awake;     /* threads that wait so */
     size_t thread_count;
     struct http_thread threads[];
 };
@@ -73,6 +79,11 @@ bool http_guard(const struct http_head *head, struct problem *problem);
 /* When a request line has been read: answers one that is too much past the library, counts and logs
    it, and leaves the phase TOLD. */
 void http_guard_line(struct http_thread *thread, struct http_peer *peer, const char *target);
+
+/* A request has come at the connection. */
+void http_heard(struct http_thread *thread, const void *connection);
+/* poll(), at first awake where that is likely to be quicker. */
+int http_wait(struct http_thread *thread, struct pollfd *polled, size_t count, int timeout);
 
 /* Whether the connection that the library has just taken over came to an operators' address. */
 bool http_arrived_at_ops(struct http_thread *thread, int fd);

@@ -12,7 +12,7 @@
 #include "server/http/http_direct.h"
 #include "server/http/http_internal.h"
 
-/* Both together stay well within the 32 KiB that a connection has for its head. */
+/* Both together stay well within the least memory that a connection may have. */
 enum { TARGET_MAX = 8192, OPTIONS_MAX = 128 };
 
 static size_t count_options(const char *target) {

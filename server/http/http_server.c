@@ -38,6 +38,7 @@ static struct MHD_Daemon *start_daemon(struct http_thread *thread, unsigned more
     return MHD_start_daemon(
         flags, 0, NULL, NULL, http_handle, thread, MHD_OPTION_EXTERNAL_LOGGER, ignore_remark, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)share_of(options) + HTTP_OPS_MORE,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->connection_bytes,
         MHD_OPTION_CONNECTION_TIMEOUT, http_idle_seconds(options), MHD_OPTION_NOTIFY_COMPLETED,
         http_completed, thread, MHD_OPTION_NOTIFY_CONNECTION, http_connection, thread,
         MHD_OPTION_URI_LOG_CALLBACK, http_first_line, thread, MHD_OPTION_ARRAY, more,
@@ -177,7 +178,7 @@ static bool serve(struct http_thread *thread, int timeout, bool accepting) {
         polled[FIRST + i] =
             (struct pollfd){.fd = is_open ? options->listeners[i].fd : -1, .events = POLLIN};
     }
-    const int ready = poll(polled, FIRST + (nfds_t)options->listener_count, timeout);
+    const int ready = http_wait(thread, polled, FIRST + options->listener_count, timeout);
     uint64_t wakes;
     thread->starved = false;
     thread->runs = 0;
@@ -229,7 +230,7 @@ static void *run(void *argument) {
         }
         const int timeout = poll_timeout(thread);
         if (timeout == 0 && thread->runs++ < RUNS)
-            run_daemons(thread); /* it has work in hand: in an upload, every 16 KiB */
+            run_daemons(thread); /* it has work in hand, such as an upload */
         else
             serve(thread, timeout, !told);
     }
@@ -261,6 +262,7 @@ struct http_server *http_server_start(struct service *service, const struct http
         return NULL;
     server->service = service;
     server->options = *options;
+    server->cpus = sysconf(_SC_NPROCESSORS_ONLN);
     server->warden = http_warden_create(service);
     bool started = server->warden != NULL && http_spares_create(server);
     while (started && server->thread_count < options->io_threads)

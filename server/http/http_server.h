@@ -29,9 +29,10 @@ struct http_listener {
 struct http_options {
     struct http_listener listeners[HTTP_LISTENERS_MAX];
     size_t listener_count;
-    struct http_tls *tls; /* borrowed; NULL: none */
-    size_t io_threads;    /* >= 1 */
-    size_t connections;   /* at once, over all listeners */
+    struct http_tls *tls;    /* borrowed; NULL: none */
+    size_t io_threads;       /* >= 1 */
+    size_t connections;      /* at once, over all listeners */
+    size_t connection_bytes; /* of each, for the head and what is read of the body at a time */
     uint64_t header_timeout_ms, body_timeout_ms, send_timeout_ms, idle_timeout_ms;
 };
 

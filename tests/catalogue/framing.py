@@ -165,7 +165,7 @@ ROWS = [
     Row(13, "a million chunks of one byte", {
         "": accepted(million_chunks, play=in_seconds(20), note="in bounded time")}),
     Row(14, "long chunk extension, many trailers", {
-        "extension": shut(bad_chunk(b"5;" + b"a" * 100_000), 400, "bad-framing",
+        "extension": shut(bad_chunk(b"5;" + b"a" * 300_000), 400, "bad-framing",
                           maybe_below=True),
         "trailers": library(head(IN_CHUNKS) + CHUNKED[:-2] + b"".join(
             b"X-%d: %d\r\n" % (n, n) for n in range(5000)) + b"\r\n", 431)}),
@@ -181,8 +181,8 @@ ROWS = [
                  daemon=HASTY, play=trickle)}),
     Row(20, "5,000 headers", {
         "": library(raw.get("/healthz", *(f"X-{n}: {n}" for n in range(5000))), 431)}),
-    Row(21, "path of 60 kB, or of 9 kB", {
-        "60": library(raw.get("/" + "a" * 60_000), 414),
+    Row(21, "path of 300 kB, or of 9 kB", {
+        "300": library(raw.get("/" + "a" * 300_000), 414),
         "9": shut(raw.get("/" + "a" * 9_000), 414, "target-too-long")}),
     Row(22, "50 requests at once on one connection", {
         "": accepted(b"", play=pipelined(50), note="in their order")}),

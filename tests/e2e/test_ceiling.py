@@ -190,7 +190,7 @@ def test_sessions_have_a_budget_of_their_own():
 
 
 def test_connections_give_back_what_they_had():
-    """Each has 32 KiB, in pieces that lie between others'."""
+    """Each has 128 KiB, and the libraries some in pieces that lie between others'."""
     with Daemon("--log", "off") as daemon:
         pid = daemon.process.pid
         assert daemon.client.get("/v1").status == 200

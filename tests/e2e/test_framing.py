@@ -152,7 +152,7 @@ def test_a_line_between_chunks_that_does_not_fit_costs_nothing(leaves, daemon):
     raw.until(lambda: others() == (0, 0, 0))
     before = raw.samples(daemon.client)["process_cpu_seconds_total"]
     with raw.Connection(daemon.port) as connection:
-        connection.send(head("Transfer-Encoding: chunked") + b"5;" + b"a" * 100_000 + b"\r\n")
+        connection.send(head("Transfer-Encoding: chunked") + b"5;" + b"a" * 300_000 + b"\r\n")
         if not leaves:
             answer = connection.answer()
             if answer is None:
