@@ -6,11 +6,10 @@
  */
 #include "server/numbers/number_row.h"
 #include "server/numbers/number_decimal.h"
+#include "server/numbers/number_digits.h"
 #include "server/numbers/number_round.h"
 
 #include <string.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are taken low byte first");
 
 /* Elements of a row between two looks at whether the walk was cancelled: a millisecond or two. */
 enum { ROW_CHUNK = 1 << 18 };
@@ -120,7 +119,8 @@ struct element {
 
 /*
  * A number of at most 8 digits before the point and 23 after it. Scanning one, even with a short
- * exponent, touches less than PLAIN_REACH bytes, which spares a check of the end at every byte.
+ * exponent, touches less than PLAIN_REACH bytes from its begin on and NUMBER_DIGITS_BEFORE ahead of
+ * it, which spares a check of the end at every byte.
  */
 enum { PLAIN_REACH = 64 };
 struct plain {
@@ -129,46 +129,8 @@ struct plain {
     bool negative, integer;
 };
 
-/* Eight bytes with the first in the least significant place, '0' taken off each. */
-static inline uint64_t load_digits(const char *p) {
-    uint64_t word;
-    memcpy(&word, p, sizeof word);
-    return word ^ UINT64_C(0x3030303030303030);
-}
-
-/* The number eight digit values make, the most significant in the lowest byte. */
-static inline uint64_t join_digits(uint64_t digits) {
-    const uint64_t mask = UINT64_C(0x000000ff000000ff);
-    const uint64_t pairs = digits * 10 + (digits >> 8);
-    return ((pairs & mask) * (100 + (UINT64_C(1000000) << 32)) +
-            (pairs >> 16 & mask) * (1 + (UINT64_C(10000) << 32))) >>
-           32;
-}
-
-/* Bit 7 of the first byte that is no digit is set; carries spoil only the bytes after it. */
-static inline uint64_t mark_others(uint64_t digits) {
-    return ((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080);
-}
-
-/* Appends the digits before the first mark to *mantissa and returns how many those are. */
-static inline int append_digits(uint64_t *mantissa, uint64_t digits, uint64_t others) {
-    static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
-    const int count = __builtin_ctzll(others) >> 3;
-    *mantissa = *mantissa * power[count] + join_digits(digits << (56 - 8 * count) << 8);
-    return count;
-}
-
-/* The digits after the point; returns where they end, or NULL after 24 of them. */
-static inline const char *scan_fraction(const char *p, uint64_t *mantissa) {
-    for (int word = 0; word < 3; word++) {
-        const uint64_t digits = load_digits(p);
-        const uint64_t others = mark_others(digits);
-        if (others != 0)
-            return p + append_digits(mantissa, digits, others);
-        *mantissa = *mantissa * 100000000 + join_digits(digits);
-        p += 8;
-    }
-    return NULL;
+static inline bool is_well_inside(const struct number_walk *walk, const char *p) {
+    return p - walk->text >= NUMBER_DIGITS_BEFORE && walk->end - p >= PLAIN_REACH;
 }
 
 /* Returns where the digits at p end, or NULL when they are not plain (which may be a fault). */
@@ -181,20 +143,21 @@ static inline const char *scan_mantissa(const char *p, struct plain *plain) {
     if (plain->mantissa > 9)
         return NULL;
     if (*p != '.') {
-        const uint64_t digits = load_digits(p);
-        const uint64_t others = mark_others(digits);
-        if (others == 0 || (plain->mantissa == 0 && (others & 0x80) == 0))
+        const uint64_t digits = number_load8(p), marks = number_mark8(digits);
+        if (marks == 0 || (plain->mantissa == 0 && (marks & 0x80) == 0))
             return NULL;
-        p += append_digits(&plain->mantissa, digits, others);
+        p += number_append8(&plain->mantissa, digits, marks);
     }
     plain->integer = *p != '.';
     if (plain->integer)
         return p;
-    const char *const point = p;
-    p = scan_fraction(p + 1, &plain->mantissa);
-    if (p == NULL || p == point + 1 || p - first > NUMBER_MANTISSA_DIGITS + 1)
+    const char *const fraction = p + 1;
+    p = number_append_all(&plain->mantissa, fraction);
+    /* One comparison: a fraction without digits is longer than any. */
+    if (p == NULL ||
+        (size_t)(p - fraction) - 1 >= (size_t)(first + NUMBER_MANTISSA_DIGITS + 1 - fraction))
         return NULL;
-    plain->fraction = (int)(p - point - 1);
+    plain->fraction = (int)(p - fraction);
     return p;
 }
 
@@ -228,14 +191,16 @@ static bool parse_scientific(const char *p, enum number_type type, struct elemen
 }
 
 /* Parses any element. */
-static __attribute__((noinline)) struct element parse_element(const char *p, const char *end,
-                                                              enum number_type type) {
+static __attribute__((noinline)) struct element parse_element(const struct number_walk *walk,
+                                                              const char *p) {
+    const char *const end = walk->end;
+    const enum number_type type = walk->type;
     struct element element = {p, 0, NUMBER_OK};
     if (!starts_number(number_peek(p, end))) {
         element.result = scan_other(&element.at, end, type, &element.bits);
         return element;
     }
-    if (end - p >= PLAIN_REACH && parse_scientific(p, type, &element))
+    if (is_well_inside(walk, p) && parse_scientific(p, type, &element))
         return element;
     struct number_decimal decimal;
     const char *const after = number_scan(p, end, &decimal);
@@ -250,11 +215,12 @@ static __attribute__((noinline)) struct element parse_element(const char *p, con
  * floating point numbers accurately", PLDI 1990): mantissa and power of ten are both exact.
  */
 static inline bool divide_exactly(const struct plain *plain, double *value) {
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23};
+    static const double power[] = {
+        1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
+        1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}; /* of 19 digits one is before the
+                                                                  point */
     *value = (double)(int64_t)plain->mantissa / power[plain->fraction];
-    return plain->mantissa <= UINT64_C(1) << 53 && plain->fraction <= 22;
+    return plain->mantissa <= UINT64_C(1) << 53;
 }
 
 static inline bool round_to_f32(const struct plain *plain, uint64_t *bits) {
@@ -307,11 +273,16 @@ static inline __attribute__((always_inline)) size_t size_of(enum number_type typ
 
 /* The element there is no room for: too many, unless it has a fault of its own. */
 static enum number_result judge_surplus(struct number_walk *walk) {
-    const struct element element = parse_element(walk->at, walk->end, walk->type);
+    const struct element element = parse_element(walk, walk->at);
     if (element.result == NUMBER_OK)
         return NUMBER_TOO_MANY;
     walk->at = element.at;
     return element.result;
+}
+
+/* Whether an element follows without white space, which is how programs write them. */
+static inline bool is_compact(const char *after, const char *end) {
+    return end - after > 1 && after[0] == ',' && (unsigned char)after[1] > ' ';
 }
 
 /* At most ROW_CHUNK elements from walk->at on; TOO_MANY when another follows those. */
@@ -319,35 +290,39 @@ static inline __attribute__((always_inline)) enum number_result
 parse_row_as(struct number_walk *walk, const enum number_type type) {
     const char *const end = walk->end;
     const size_t left = walk->capacity - walk->stored;
-    const size_t room = left < ROW_CHUNK ? left : ROW_CHUNK;
-    char *const out = walk->out + walk->stored * size_of(type);
+    char *const first = walk->out + walk->stored * size_of(type);
+    char *const last = first + (left < ROW_CHUNK ? left : ROW_CHUNK) * size_of(type);
+    char *out = first;
     const char *p = walk->at;
     enum number_result result = NUMBER_TOO_MANY;
-    size_t n = 0;
-    while (n < room) {
+    while (out < last) {
         struct plain plain;
         uint64_t bits;
-        const char *after = end - p < PLAIN_REACH ? NULL : scan_plain(p, &plain);
+        const char *after = is_well_inside(walk, p) ? scan_plain(p, &plain) : NULL;
         if (after == NULL || !convert_plain(&plain, type, &bits)) {
-            const struct element element = parse_element(p, end, type);
+            const struct element element = parse_element(walk, p);
             after = element.at;
             bits = element.bits;
-            result = element.result;
-            if (result != NUMBER_OK) {
+            if (element.result != NUMBER_OK) {
+                result = element.result;
                 p = after;
                 break;
             }
         }
-        memcpy(out + n * size_of(type), &bits, size_of(type));
-        n++;
+        memcpy(out, &bits, size_of(type));
+        out += size_of(type);
+        if (is_compact(after, end)) {
+            p = after + 1;
+            continue;
+        }
         p = number_skip_space(after, end);
         if (number_peek(p, end) != ',') {
             result = NUMBER_OK;
             break;
         }
         p = number_skip_space(p + 1, end);
-        result = NUMBER_TOO_MANY;
     }
+    const size_t n = (size_t)(out - first) / size_of(type);
     walk->at = p;
     walk->count[walk->depth - 1] += n;
     walk->stored += n;
