@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Plants the faults of the tables beside this file, one at a time, in a scratch copy of the
-project, and fails unless each makes some test fail: first the core's unit tests are run, then, when
-they all pass, a part of the tests over HTTP.
+project, and fails unless each makes some test fail: first the unit tests of the part that it is in,
+the core or the server, are run, then, when they all pass, a part of the tests over HTTP.
 
 It refuses a table that is no longer true: a text that does not stand exactly once in its file, or a
 fault that does not compile. Before the first fault all of the tests must pass.
@@ -26,6 +26,7 @@ import faults_fused
 import faults_lists
 import faults_maps
 import faults_masks
+import faults_numbers
 import faults_scores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,7 @@ class Fault:
 
 def table():
     tables = (faults_arithmetic, faults_masks, faults_fused, faults_decode, faults_maps,
-              faults_scores, faults_lists, faults_captures, faults_cache)
+              faults_scores, faults_lists, faults_captures, faults_cache, faults_numbers)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}
@@ -114,18 +115,20 @@ class Copy:
         assert code == 0, f"does not compile:\n{output[-3000:]}"
 
     def unit_tests(self, file):
-        """The core's: first those that have found a fault in the file, then the quickest, once
-        their times are known."""
-        names = [path.stem for path in (self.folder / "tests/unit/core").glob("test_*.c")]
+        """Those of the file's part, or all: first those that have found a fault in the file, then
+        the quickest, once their times are known."""
+        parts = ("core", "server") if file is None else (file.split("/")[0],)
+        names = [f"{part}/{path.stem}" for part in parts
+                 for path in (self.folder / "tests/unit" / part).glob("test_*.c")]
         finders, seconds = self.finders.get(file, ()), self.seconds
         return sorted(names, key=lambda name: (name not in finders, seconds.get(name, 0), name))
 
     def failing_test(self, file=None):
         """The name of a test that fails, or None. Each is linked just before it runs."""
         for name in self.unit_tests(file):
-            self.build(f"build/release/tests/core/{name}")
+            self.build(f"build/release/tests/{name}")
             started = time.monotonic()
-            if self.run(f"build/release/tests/core/{name}")[0] != 0:
+            if self.run(f"build/release/tests/{name}")[0] != 0:
                 self.finders.setdefault(file, set()).add(name)
                 return name
             self.seconds[name] = time.monotonic() - started
