@@ -2,10 +2,12 @@
 /* The body of a comparison; see capture_compare.h. */
 #include <string.h>
 
+#include "core/checked.h"
 #include "server/captures/capture_compare.h"
 #include "server/captures/capture_query.h"
 #include "server/codecs/npy_header.h"
 #include "server/options/options_table.h"
+#include "server/send_binary.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -110,28 +112,23 @@ static enum attn_status take_timeout(void *into, const char *value, const char *
 static const struct capture_argument ARGUMENTS[] = {
     {"rtol", take_rtol}, {"atol", take_atol}, {"timeout_ms", take_timeout}};
 
-static enum attn_status decode_npy(struct tensor_call *call) {
-    const struct exchange *exchange = call->work.exchange;
-    struct attn_error *error = &call->work.error;
+/* The array that is the body, as a view of it. */
+static enum attn_status read_npy(const struct exchange *exchange, struct attn_error *error,
+                                 struct attn_tensor *out) {
     struct npy_header header;
     size_t text, before, bytes;
     char prefix[NPY_PREFIX_BYTES] = "";
-    memcpy(prefix, exchange->body,
-           exchange->body_length < sizeof prefix ? exchange->body_length : sizeof prefix);
-    if (capture_query_read(exchange, ARGUMENTS, COUNT(ARGUMENTS), &call->request, error) !=
-            ATTN_OK ||
-        call_work_take_deadline(&call->work, call->request.timeout_ms) != ATTN_OK ||
-        npy_prefix_read(prefix, "/weights", error, &text, &before) != ATTN_OK)
+    memcpy(prefix, exchange->body, attn_min_size(exchange->body_length, sizeof prefix));
+    if (npy_prefix_read(prefix, "/weights", error, &text, &before) != ATTN_OK)
         return error->status;
     if (exchange->body_length < before + text)
         return attn_fail(error, ATTN_MALFORMED, "/weights", "The array's header is cut off.");
     if (npy_header_read((const char *)exchange->body + before, text, "/weights", error, &header) !=
         ATTN_OK)
         return error->status;
-    if (header.kind != NPY_NUMBERS || header.big_endian || header.fortran)
+    if (header.kind != NPY_NUMBERS || header.big_endian)
         return attn_fail(error, ATTN_BAD_DTYPE, "/weights",
-                         "The array must be of little-endian numbers in C order: "
-                         "numpy.ascontiguousarray(x, '<f4').");
+                         "The array must be of little-endian numbers: numpy.asarray(x, '<f4').");
     if (!attn_shape_bytes(header.dtype, header.rank, header.shape, &bytes) ||
         bytes != exchange->body_length - before - text ||
         (before + text) % attn_dtype_size(header.dtype) != 0)
@@ -139,9 +136,25 @@ static enum attn_status decode_npy(struct tensor_call *call) {
             error, ATTN_MALFORMED, "/weights",
             "The array has more or fewer bytes than its header says, or does not begin "
             "at a multiple of its elements' size.");
-    call->request.outputs = attn_tensor_view((const char *)exchange->body + before + text,
-                                             header.dtype, header.rank, header.shape);
+    *out = npy_header_view(&header, (const char *)exchange->body + before + text);
     return ATTN_OK;
+}
+
+static enum attn_status decode_npy(struct tensor_call *call) {
+    const struct exchange *exchange = call->work.exchange;
+    struct attn_error *const error = &call->work.error;
+    struct attn_error cause = {.status = ATTN_OK};
+    if (capture_query_read(exchange, ARGUMENTS, COUNT(ARGUMENTS), &call->request, error) !=
+            ATTN_OK ||
+        call_work_take_deadline(&call->work, call->request.timeout_ms) != ATTN_OK)
+        return error->status;
+    const enum attn_status status = read_npy(exchange, &cause, &call->request.outputs);
+    if (status == ATTN_MALFORMED) /* no checksum tells bytes that were lost from other faults */
+        return attn_fail_limit(error, status, cause.pointer, cause.limit, "%.300s %s", cause.detail,
+                               SEND_BINARY);
+    if (status != ATTN_OK)
+        *error = cause;
+    return status;
 }
 
 static bool is_npy(const struct exchange *exchange) {
@@ -164,7 +177,8 @@ enum attn_status compare_decode(struct tensor_call *call) {
     if (call->in == NULL || !call->in->decodes)
         return attn_fail(error, ATTN_MALFORMED, "",
                          "The body is JSON such as {\"with\": \"ID\"}, or a map: numpy.save(file, "
-                         "weights), or safetensors or npz with weights.");
+                         "weights), or safetensors or npz with weights. %s",
+                         SEND_BINARY);
     const bool names = call->in == codec_find("json");
     if (names && exchange->body_length > JSON_MOST)
         return attn_fail_limit(error, ATTN_BODY_TOO_LARGE, "", JSON_MOST,

@@ -98,15 +98,6 @@ static bool stays(const struct zip_stream *stream, const struct npy_header *head
     return place != NULL && (uintptr_t)place % header->item == 0 && !header->big_endian;
 }
 
-/* The first axis is the innermost. */
-static void turn(struct attn_tensor *tensor) {
-    ptrdiff_t stride = 1;
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        tensor->stride[axis] = stride;
-        stride *= (ptrdiff_t)attn_max_size(tensor->shape[axis], 1);
-    }
-}
-
 static enum attn_status read_array(const struct npz_file *file, struct zip_stream *stream,
                                    struct attn_tensor *out) {
     struct npy_header header;
@@ -132,9 +123,7 @@ static enum attn_status read_array(const struct npz_file *file, struct zip_strea
         status = zip_stream_end(stream);
     if (status != ATTN_OK)
         return status;
-    *out = attn_tensor_view(place, header.dtype, header.rank, header.shape);
-    if (header.fortran)
-        turn(out);
+    *out = npy_header_view(&header, place);
     return ATTN_OK;
 }
 

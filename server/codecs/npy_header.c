@@ -242,6 +242,17 @@ enum attn_status npy_header_read(const char *text, size_t length, const char *na
     return ATTN_OK;
 }
 
+/* In Fortran's order the first axis is the innermost. */
+struct attn_tensor npy_header_view(const struct npy_header *header, const void *bytes) {
+    struct attn_tensor view = attn_tensor_view(bytes, header->dtype, header->rank, header->shape);
+    ptrdiff_t stride = 1;
+    for (int axis = 0; header->fortran && axis < view.rank; axis++) {
+        view.stride[axis] = stride;
+        stride *= (ptrdiff_t)attn_max_size(view.shape[axis], 1);
+    }
+    return view;
+}
+
 /* A whole header of version 1.0 with this dict. */
 static void write(char *out, const char *descr, int rank, const size_t *shape) {
     enum { BEFORE = LENGTH_AT + 2 };

@@ -41,6 +41,9 @@ enum attn_status npy_prefix_read(const char prefix[NPY_PREFIX_BYTES], const char
 enum attn_status npy_header_read(const char *text, size_t length, const char *name,
                                  struct attn_error *error, struct npy_header *out);
 
+/* The array of numbers at `bytes`, which the view borrows, in the order that the header says. */
+struct attn_tensor npy_header_view(const struct npy_header *header, const void *bytes);
+
 /* Writes NPY_BYTES bytes: a dense array of a dtype that numpy has, or one text of `characters`. */
 void npy_header_write(char *out, enum attn_dtype dtype, int rank, const size_t *shape);
 void npy_header_write_text(char *out, size_t characters);

@@ -37,8 +37,10 @@ def test_compare_with_a_map_that_is_sent(client):
     npy, npz = io.BytesIO(), io.BytesIO()
     np.save(npy, weights)
     np.savez(npz, weights=weights)
+    np.save(columns := io.BytesIO(), np.asfortranarray(weights))
     for body, kind in ((npy.getvalue(), "application/x-npy"), (npz.getvalue(), "application/x-npz"),
-                       (npy.getvalue(), "application/octet-stream")):
+                       (npy.getvalue(), "application/octet-stream"),
+                       (columns.getvalue(), "application/x-npy")):
         got = compare(client, url, body, kind, "?rtol=0&atol=0.1")
         assert got["first_failing"] == got["max_at"] == [1, 3, 149, 209] and got["failing"] == 1
         assert math.isclose(got["max_abs"], 0.5, rel_tol=1e-6)

@@ -2,13 +2,14 @@
 """Bodies that lost or changed bytes on their way, as curl -d, forms and texts make them: each is
 refused with a sentence that says how a file keeps its bytes."""
 import gzip
+import io
 import subprocess
 
 import numpy as np
 import pytest
 import zstandard
 from support import oip
-from support.client import NPZ_TYPE, SAFETENSORS_TYPE, pack
+from support.client import NPY_TYPE, NPZ_TYPE, SAFETENSORS_TYPE, pack
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 ATTENTION, INFER = "/v1/attention", "/v2/models/attention/infer"
@@ -64,6 +65,17 @@ def test_it_is_told_how_to_keep_its_bytes(client, name, how):
     if headers.get("Content-Type") in (SAFETENSORS_TYPE, NPZ_TYPE) and not (
             name == "safetensors" and how.startswith("cut")):  # one byte, which may be any text
         expect_hint(client.send("POST", path, mangled, {**headers, "Content-Type": FORM_TYPE}))
+
+
+@pytest.mark.parametrize("kind", [NPY_TYPE, FORM_TYPE])
+@pytest.mark.parametrize("how", MANGLED)
+def test_so_is_a_map_to_compare_with(keeping, how, kind):
+    client, body = keeping.client, io.BytesIO()
+    answer = client.attention(*operands(), {"capture": {"name": "m"}, "return": ["weights"]})
+    np.save(body, answer["weights"])
+    path = answer.meta["capture"]["url"] + "/compare"
+    assert client.send("POST", path, body.getvalue(), {"Content-Type": kind}).status == 200
+    expect_hint(client.send("POST", path, MANGLED[how](body.getvalue()), {"Content-Type": kind}))
 
 
 @pytest.mark.parametrize("first", [b"7", b"x", b"'", b"\x01", b"8 ", b"[1,2"])
