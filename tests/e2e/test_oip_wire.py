@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests byte by byte as clients write them, and the bytes of the answers as those read them:
-what is particular to each stands in its test. tests/clients runs those that can be installed. Go's,
-which speaks HTTP, could not be had from the proxy of Go's modules; Triton's in C++ is no package.
+what is particular to each stands in its test. tests/clients runs those that can be installed.
+Neither of Go's two that speak HTTP could be had from the proxy of Go's modules: what they send was
+written down while they called a daemon. Triton's in C++ is no package.
 """
 import gzip
 import json
@@ -86,6 +87,36 @@ def test_go_client_takes_gzip_that_it_does_not_ask_for(daemon):
     output, lse = json.loads(body[:length])["outputs"]
     assert (output["name"], output["data"], "parameters" in output) == ("output", [2.5], False)
     assert (lse["parameters"], body[length:]) == ({"binary_data_size": 4}, struct.pack("<f", 1))
+
+
+def test_go_client_asks_for_bytes_where_it_lists_no_outputs(daemon):
+    """And sends what it may as parameters of sequences, each of which changes nothing."""
+    inputs = BYTE_INPUTS.replace(b'"shape":[1,1],"datatype":"FP32"', b'"datatype":"FP32"').replace(
+        b'":4}', b'":4},"shape":[1,1]')
+    text = b'{"id":"7","inputs":[' + inputs + b'],"parameters":{"binary_data_output":true,' + \
+        b'"priority":1,"sequence_end":true,"sequence_id":3,"sequence_start":true}}'
+    check_bytes(ask(daemon, text, BLOBS, "User-Agent: Go-http-client/1.1",
+                    f"Inference-Header-Content-Length: {len(text)}"), ',"id":"7"')
+
+
+@pytest.mark.parametrize(("first", "text", "wanted"), [
+    ("GET /v2/health/live", b"", {"live": True}),
+    ("GET /v2/models/attention/versions/1/ready", b"", {"name": "attention", "ready": True}),
+    ("POST /v2/repository/index", b'{"repository_name":"","ready":true}', [
+        {"name": name, "version": "1", "state": "READY", "reason": ""}
+        for name in ("attention", "onnx_attention")]),
+    ("POST /v2/repository/models/attention/load", b"", {}),
+    ("POST /v2/models/attention/versions/1/infer",
+     b'{"inputs":[' + JSON_INPUTS + b'],"outputs":[{"name":"output","parameters":{}}]}',
+     [{"name": "output", "datatype": "FP32", "shape": [1, 1], "data": [2.5]}])])
+def test_go_client_for_numbers_has_a_content_type_everywhere(daemon, first, text, wanted):
+    """github.com/sunhailin-Leo/triton-service-go: a version in every path, JSON even where nothing
+    is sent, and it reads an answer to load, which Triton leaves empty."""
+    answer = ask(daemon, text, b"", "User-Agent: fasthttp", "Content-Type: application/json",
+                 first=f"{first} HTTP/1.1")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    body = json.loads(answer.body)
+    assert (body["outputs"] if first.endswith("infer") else body) == wanted
 
 
 def test_java_client_sends_no_content_type(daemon):
