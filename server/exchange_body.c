@@ -16,14 +16,29 @@ enum { CHUNKED_FIRST = 64 << 10 };
 /* A refused client may send this much more before its connection is cut. */
 #define MOST_THROWN_AWAY (UINT64_C(64) << 20)
 
-static void refuse_unmatched(struct exchange *exchange, bool path_known) {
+/* The `type` of a problem looks like an address. */
+#define PROBLEMS "/problems/"
+
+static void refuse_unknown(struct exchange *exchange) {
     char hint[100];
+    if (strncmp(exchange->path, PROBLEMS, strlen(PROBLEMS)) == 0) {
+        exchange_fail(exchange, PROBLEM_NOT_FOUND,
+                      "\"%.100s\" names a kind of refusal and is no page; docs/errors.md of the "
+                      "project says what each means.",
+                      exchange->path);
+        return;
+    }
+    const char *const near = route_nearest(exchange->path, hint, sizeof hint);
+    exchange_fail(
+        exchange, PROBLEM_NOT_FOUND,
+        "There is nothing at the path \"%.100s\"%s. %s%s%s/docs has what there is.", exchange->path,
+        exchange->escaped_path ? " when it is written with percent signs" : "",
+        near == NULL ? "" : "Did you mean ", near == NULL ? "" : near, near == NULL ? "" : "? ");
+}
+
+static void refuse_unmatched(struct exchange *exchange, bool path_known) {
     if (!path_known) {
-        exchange_fail(
-            exchange, PROBLEM_NOT_FOUND,
-            "There is nothing at the path \"%.100s\"%s. Did you mean %s? /docs has them all.",
-            exchange->path, exchange->escaped_path ? " when it is written with percent signs" : "",
-            route_nearest(exchange->path, hint, sizeof hint));
+        refuse_unknown(exchange);
         return;
     }
     exchange->answer.allow = route_allow(exchange->path, exchange->allow, sizeof exchange->allow);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/checked.h"
+#include "server/edit_distance.h"
 #include "server/handlers.h"
 
 #define NATIVE PROBLEM_DETAILS, false, false
@@ -192,30 +194,6 @@ enum problem_form route_errors(const char *path) {
     return PROBLEM_DETAILS;
 }
 
-enum { HINT_LONGEST = 64 };
-
-/* How many edits of one character lead from a to b; both are cut. */
-static size_t edit_distance(const char *a, const char *b) {
-    size_t row[HINT_LONGEST + 1];
-    const size_t columns = strnlen(b, HINT_LONGEST);
-    for (size_t j = 0; j <= columns; j++)
-        row[j] = j;
-    for (size_t i = 0; i < HINT_LONGEST && a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < columns; j++) {
-            size_t best = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (diagonal + 1 < best)
-                best = diagonal + 1;
-            row[j + 1] = best;
-        }
-    }
-    return row[columns];
-}
-
 /* A row's path with what the path asked for has in place of captures. */
 static void lend_captures(const char *row, const char *path, char *text, size_t size) {
     size_t used = 0;
@@ -234,9 +212,10 @@ static void lend_captures(const char *row, const char *path, char *text, size_t 
 }
 
 const char *route_nearest(const char *path, char *text, size_t size) {
-    size_t nearest = 0, best = SIZE_MAX;
+    /* Up to a third of the letters may differ: more would name what nobody meant. */
+    size_t nearest = ROUTE_COUNT, best = 1 + attn_max_size(strlen(path) / 3, 2);
     for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        char known[HINT_LONGEST + 1];
+        char known[EDIT_LONGEST + 1];
         lend_captures(routes[i].path, path, known, sizeof known);
         const size_t distance = edit_distance(path, known);
         if (distance < best) {
@@ -244,6 +223,8 @@ const char *route_nearest(const char *path, char *text, size_t size) {
             nearest = i;
         }
     }
+    if (nearest == ROUTE_COUNT)
+        return NULL;
     lend_captures(routes[nearest].path, path, text, size);
     return text;
 }

@@ -83,7 +83,8 @@ const char *route_allow(const char *path, char *text, size_t size);
 /* The form of the errors of a path, of an unknown one too: by its first segment. What follows a
    question mark does not count. */
 enum problem_form route_errors(const char *path);
-/* For a hint, the known path most like this one, which lends it what it captures. Returns text. */
+/* For a hint, the known path most like this one, which lends it what it captures. Returns text, or
+   NULL where none is near. */
 const char *route_nearest(const char *path, char *text, size_t size);
 
 #endif

@@ -15,8 +15,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("address", nargs="?", help=HOW,
                     default=os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080")
 url = parser.parse_args().address
-call = {"q": [[1, 0]], "k": [[1, 0], [0, 1]], "v": [[10, 20], [30, 40]],
-        "return": ["output", "weights"]}
+call = {"q": [[1, 0]], "k": [[1, 0], [0, 1]], "v": [[10, 20], [30, 40]], "weights": True}
 
 
 def refusal(answer):

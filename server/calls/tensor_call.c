@@ -117,6 +117,18 @@ static enum attn_status charge(void *work, size_t bytes, struct attn_error *erro
     return call_work_charge(work, bytes, error);
 }
 
+/* A body that is no JSON, say, and looks like another of the containers. */
+static void tell_mistaken_type(struct tensor_call *call, const struct codec_input *input) {
+    struct attn_error *const error = &call->work.error;
+    const struct codec *const looks = codec_mistaken(call->in, input->body, input->length);
+    if (error->status != ATTN_MALFORMED || looks == NULL)
+        return;
+    *error = (struct attn_error){0}; /* of errors the first is kept */
+    attn_fail(error, ATTN_MALFORMED, "",
+              "Content-Type says %s, but the body looks like %s. Send it with that type.",
+              call->in->media_type, looks->media_type);
+}
+
 enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec_schema *schema) {
     struct exchange *exchange = call->work.exchange;
     call->team = call_team(exchange->service, call->work.checkpoint);
@@ -137,8 +149,10 @@ enum attn_status tensor_call_decode(struct tensor_call *call, const struct codec
             &call->work.error, ATTN_MALFORMED, "",
             "The body is empty. Send JSON, or what Content-Type says, with curl by --data-binary "
             "@file; curl sends nothing in place of a file that it cannot read.");
-    if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK)
+    if (call->in->decode(&input, &call->request, &call->work.error) != ATTN_OK) {
+        tell_mistaken_type(call, &input);
         return call->work.error.status;
+    }
     return call_work_take_deadline(&call->work, call->request.timeout_ms);
 }
 

@@ -143,6 +143,20 @@ static const struct codec *recognise(const void *body, size_t length) {
     return begins_with(body, length, "\x93NUMPY", 6) ? &CODEC_NPY : &CODEC_JSON;
 }
 
+static bool begins_like_json(const char *body, size_t length) {
+    size_t at = 0;
+    while (at < length && strchr(" \t\r\n", body[at]) != NULL && body[at] != '\0')
+        at++;
+    return at < length && body[at] == '{';
+}
+
+const struct codec *codec_mistaken(const struct codec *taken, const void *body, size_t length) {
+    const struct codec *const looks = recognise(body, length);
+    const bool is_in_table = codec_find(taken->name) == taken;
+    const bool is_sure = looks != &CODEC_JSON || begins_like_json(body, length);
+    return is_in_table && is_sure && looks != taken && looks->decodes ? looks : NULL;
+}
+
 /* The codec that a type and the first bytes name, whether it reads requests or not. */
 static const struct codec *codec_named(const char *content_type, const void *body, size_t length,
                                        bool *undecided) {

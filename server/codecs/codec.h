@@ -202,6 +202,9 @@ const struct codec *codec_find(const char *name);
  */
 const struct codec *codec_for_request(const char *content_type, const void *body, size_t length,
                                       bool *undecided);
+/* The codec that could read a body which `taken`, the one that its type named, could not; NULL
+   where its first bytes do not say. */
+const struct codec *codec_mistaken(const struct codec *taken, const void *body, size_t length);
 /* What to say to the sender of a body that no codec reads; "" where nothing is known of it. */
 const char *codec_advice(const char *content_type, const void *body, size_t length);
 /* The codec of the answer: by Accept with q-values, else that of the request. NULL: not acceptable.

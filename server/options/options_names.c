@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "server/edit_distance.h"
 #include "server/options/options_table.h"
 
 enum { NAME_MAX_LENGTH = 32 };
@@ -171,24 +172,6 @@ static bool is_among(const char *name, const char *const *names, size_t count) {
     return false;
 }
 
-/* Levenshtein's distance of two names of at most NAME_MAX_LENGTH characters, by one row. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[NAME_MAX_LENGTH + 1];
-    const size_t width = strlen(b);
-    for (size_t j = 0; j <= width; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != 0; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < width; j++) {
-            const size_t change = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = attn_min_size(change, attn_min_size(row[j], row[j + 1]) + 1);
-        }
-    }
-    return row[width];
-}
-
 const char *options_nearest(const char *name, const char *const *candidates) {
     const char *best = NULL;
     const size_t length = strlen(name);
@@ -196,7 +179,7 @@ const char *options_nearest(const char *name, const char *const *candidates) {
         return NULL;
     size_t least = 1 + attn_max_size(length / 3, 1);
     for (; *candidates != NULL; candidates++) {
-        const size_t edits = distance(name, *candidates);
+        const size_t edits = edit_distance(name, *candidates);
         if (edits < least) {
             least = edits;
             best = *candidates;
@@ -245,6 +228,7 @@ enum attn_status options_refuse_unknown(const struct options *options, const cha
     if (nearest != NULL)
         return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
                          "There is no \"%s\". Did you mean \"%s\"?", shown, nearest);
-    return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer, "There is no \"%s\": %s. Leave it out.",
+    return attn_fail(error, ATTN_UNKNOWN_FIELD, pointer,
+                     "There is no \"%s\": %s. Leave it out, or look at /docs for what there is.",
                      shown, schema->unknown);
 }

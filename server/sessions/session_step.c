@@ -33,8 +33,8 @@ static enum attn_status check_position(const struct session_step *step,
               "Layer %zu of the session has %zu token%s, but position is %lld. %s", step->layer,
               length, attn_plural(length), (long long)position,
               appends && position < (int64_t)length
-                  ? "Where this is a call sent again, its rows are there: send it with \"append\": "
-                    "false for its answer."
+                  ? "Where this is a call sent again, its rows are there: send its q alone, with "
+                    "\"append\": false, for its answer."
                   : "Go on from the length that is there.");
     error->has_length = true;
     error->length = length;

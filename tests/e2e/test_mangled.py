@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zstandard
 from support import oip
-from support.client import NPY_TYPE, NPZ_TYPE, SAFETENSORS_TYPE, pack
+from support.client import JSON_TYPE, NPY_TYPE, NPZ_TYPE, SAFETENSORS_TYPE, pack
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 ATTENTION, INFER = "/v1/attention", "/v2/models/attention/infer"
@@ -101,3 +101,16 @@ def test_curl(daemon, tmp_path, name):
     assert lost.endswith(b"400") and b"--data-binary" in lost
     whole = subprocess.check_output([*words, "--data-binary", f"@{tmp_path}/body"])
     assert whole.endswith(b"200")
+
+
+WIRES = {"json": JSON_TYPE, "safetensors": SAFETENSORS_TYPE, "npz": NPZ_TYPE}
+
+
+@pytest.mark.parametrize(("sent", "said"), [
+    (sent, said) for sent in WIRES for said in WIRES if sent != said])
+def test_a_type_that_is_not_the_bodys_is_named(sent, said, client):
+    body, _ = pack(*operands(), wire=sent)
+    answer = client.send("POST", ATTENTION, body, {"Content-Type": WIRES[said]})
+    assert (answer.status, answer.json["type"]) == (400, "/problems/malformed")
+    assert answer.json["detail"] == (f"Content-Type says {WIRES[said]}, but the body looks like "
+                                     f"{WIRES[sent]}. Send it with that type.")

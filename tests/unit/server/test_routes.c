@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The route table and how it is searched. */
+#include "server/edit_distance.h"
 #include "server/routes.h"
-
 #include "tests/support/test_main.h"
+
+#include <string.h>
 
 START_TEST(methods) {
     ck_assert_int_eq(http_method_find("GET"), HTTP_GET);
@@ -134,6 +136,29 @@ START_TEST(hints) {
 }
 END_TEST
 
+START_TEST(only_near_paths_are_named) {
+    char text[100];
+    ck_assert_str_eq(route_nearest("/v1/attentoin", text, sizeof text), "/v1/attention");
+    ck_assert_str_eq(route_nearest("/doc", text, sizeof text), "/docs");
+    ck_assert_ptr_null(route_nearest("/nosuch", text, sizeof text));
+    ck_assert_ptr_null(route_nearest("/a/quite/different/path", text, sizeof text));
+}
+END_TEST
+
+START_TEST(a_swap_is_one_edit) {
+    ck_assert_uint_eq(edit_distance("", ""), 0);
+    ck_assert_uint_eq(edit_distance("mask", "mask"), 0);
+    ck_assert_uint_eq(edit_distance("maks", "mask"), 1);
+    ck_assert_uint_eq(edit_distance("amks", "mask"), 2);
+    ck_assert_uint_eq(edit_distance("ca", "abc"), 3); /* no place is mended twice */
+    ck_assert_uint_eq(edit_distance("scale", ""), 5);
+    ck_assert_uint_eq(edit_distance("kitten", "sitting"), 3);
+    char long_word[3 * EDIT_LONGEST] = {0};
+    memset(long_word, 'a', sizeof long_word - 1);
+    ck_assert_uint_eq(edit_distance(long_word, "a"), EDIT_LONGEST - 1);
+}
+END_TEST
+
 static Suite *routes_suite(void) {
     Suite *suite = suite_create("routes");
     TCase *tests = tcase_create("routes");
@@ -146,6 +171,8 @@ static Suite *routes_suite(void) {
     tcase_add_test(tests, error_forms);
     tcase_add_test(tests, allowed_methods);
     tcase_add_test(tests, hints);
+    tcase_add_test(tests, only_near_paths_are_named);
+    tcase_add_test(tests, a_swap_is_one_edit);
     suite_add_tcase(suite, tests);
     return suite;
 }
