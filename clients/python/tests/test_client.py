@@ -2,6 +2,7 @@
 """The clients against the daemon and the oracle: tensors of every kind in and out, options with
 arrays, refusals, both ways of calling."""
 import asyncio
+import pickle
 
 import attentiond
 import numpy as np
@@ -94,6 +95,13 @@ def test_a_refusal_is_the_daemons_sentence(served):
         served.attention(q, k, v)
     assert refused.value.status == 422 and "3" in str(refused.value)
     assert refused.value.name and refused.value.problem["title"]
+
+
+def test_a_refusal_passes_between_processes():
+    refusal = attentiond.Refused(422, {"type": "/x/head-mismatch", "detail": "No.", "limit": 3})
+    refusal.attempts = 2
+    copy = pickle.loads(pickle.dumps(refusal))
+    assert (str(copy), vars(copy)) == ("No.", vars(refusal))
 
 
 @pytest.mark.parametrize("dtype", [complex, "U3", object])

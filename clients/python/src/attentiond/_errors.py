@@ -29,6 +29,10 @@ class Refused(AttentionError):
         self.attempts = 1
         super().__init__(problem.get("detail") or f"the daemon answered with status {status}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it was made, for pools of processes; without this only the sentence would travel."""
+        return type(self), (self.status, self.problem), {"attempts": self.attempts}
+
 
 def refusal(status: int, media_type: str, body: bytes) -> AttentionError:
     """The exception for an answer whose status is not 200."""
