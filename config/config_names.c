@@ -122,8 +122,23 @@ static void consider(struct nearest *best, const char *known, const char *name, 
         *best = (struct nearest){known, d};
 }
 
+/* What other daemons call things. */
+static const char *const foreign[][2] = {{"port", "listen"},     {"host", "listen"},
+                                         {"bind", "listen"},     {"address", "listen"},
+                                         {"workers", "threads"}, {"log_level", "log"}};
+
+static const char *translated(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (distance(name, length, foreign[i][0]) == 0)
+            return foreign[i][1];
+    return NULL;
+}
+
 /* The known name nearest to `name`, which has no prefix; NULL when none is near. */
 static const char *nearest_name(const char *name, size_t length, enum config_style style) {
+    const char *const known = translated(name, length);
+    if (known != NULL)
+        return known;
     /* Up to a third of the letters may differ: more would name options nobody meant. */
     struct nearest best = {NULL, length / 3 + 2};
     const size_t commands[] = {[CONFIG_STYLE_FILE] = 0,

@@ -124,6 +124,8 @@ static const struct refusal {
     const char *variable;
     const char *sentence;
 } refusals[] = {
+    {"--port=8081", NULL, "unknown flag --port; did you mean --listen?"},
+    {"--log-level=info", NULL, "unknown flag --log-level; did you mean --log?"},
     {"--max-bdy=1GiB", NULL, "unknown flag --max-bdy; did you mean --max-body?"},
     {"--max_body=1GiB", NULL, "unknown flag --max_body; did you mean --max-body?"},
     {"--THREADS=1", NULL, "unknown flag --THREADS; did you mean --threads?"},
