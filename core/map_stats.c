@@ -169,11 +169,11 @@ static void add_line(const struct attn_reducer *reducer, const struct parts *par
                      const struct line *line) {
     const struct attn_map_task *at = reducer->at;
     const struct attn_map_row place = attn_map_row_at(at, line->row);
-    const int64_t i = (int64_t)place.t + attn_call_q_offset(at->call, at->task->b);
+    const double i = (double)place.t + (double)attn_call_q_offset(at->call, at->task->b);
     const int64_t position = attn_key_position(&at->call->space.gap, line->key);
     double moments[ATTN_MOMENTS], spread[ATTN_SPREADS];
     struct row *row = &parts->rows[line->row];
-    measure(reducer, line, (double)(i - position), moments, spread);
+    measure(reducer, line, i - (double)position, moments, spread);
     for (size_t n = 0; n < ATTN_MOMENTS; n++)
         if (n != ATTN_MOMENT_LARGEST)
             row->moments[n] += moments[n];

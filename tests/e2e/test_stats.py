@@ -194,3 +194,11 @@ def test_every_encoding_carries_them(client, wire, lead):
 def test_many_heads_fit_into_the_header(client):
     case = case_of(((40, 24, 1, 2), (40, 24, 3, 2), (40, 24, 3, 2)))
     agree(case, ask(client, case, "blas"))
+
+
+@pytest.mark.parametrize("offset", (-2 ** 63, 2 ** 63 - 1))
+def test_distances_at_the_ends_of_all_positions(client, offset):
+    """They are not wrapped, as integers were."""
+    q, k = np.ones((1, 2, 3, 4), np.float32), np.ones((1, 1, 300, 4), np.float32)
+    answer = client.attention(q, k, k, {"return": ["stats"], "q_offset": offset}, {})
+    np.testing.assert_allclose(answer.stats["mean_distance"], 2.0 ** 63, rtol=1e-6)
