@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back what is free; see heap.h. A trim holds the allocator's locks for milliseconds, so it
-   waits for quiet and for something to give back. */
+   waits for quiet and for something to give back: the process has grown since the last one, or what
+   was in use then has been freed. */
 #include "server/heap.h"
 
 #include <malloc.h>
@@ -39,12 +40,26 @@ static void trim(void) {
 #endif
 }
 
+/* What the allocator has in free pieces, whether or not the system has it back. */
+static size_t free_bytes(void) {
+#ifdef __GLIBC__
+    return mallinfo2().fordblks;
+#else
+    return 0;
+#endif
+}
+
 void heap_age(struct heap *heap, bool is_quiet) {
     heap->quiet = is_quiet ? heap->quiet + 1 : 0;
     const size_t resident = heap_resident();
     heap->resident = attn_min_size(heap->resident, resident);
-    if (heap->quiet < QUIET_LOOKS || resident - heap->resident < GROWN)
+    if (heap->quiet < QUIET_LOOKS)
+        return;
+    const size_t free = free_bytes();
+    heap->free = attn_min_size(heap->free, free);
+    if (resident - heap->resident < GROWN && free - heap->free < GROWN)
         return;
     trim();
     heap->resident = heap_resident();
+    heap->free = free_bytes();
 }

@@ -14,6 +14,7 @@
 struct heap {
     unsigned quiet;  /* looks in a row at which nothing was in flight */
     size_t resident; /* the least since the last trim, in bytes */
+    size_t free;     /* the same of what the allocator has to spare */
 };
 
 /* To be called now and then. `is_quiet`: nothing is in flight. */
