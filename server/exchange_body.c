@@ -173,6 +173,8 @@ void exchange_head(struct exchange *exchange) {
         exchange->route =
             route_find(exchange->path, exchange->method, &exchange->captures, &path_known);
     if (exchange->route == NULL) {
+        path_known = path_known || (exchange->method == HTTP_OPTIONS && !exchange->escaped_path &&
+                                    route_is_whole_server(exchange->path));
         exchange->answer.close |= exchange->lacks_length || exchange->stray_body;
         refuse_unmatched(exchange, path_known);
         return;

@@ -174,14 +174,24 @@ bool route_capture_is(struct route_capture capture, const char *text) {
            memcmp(capture.text, text, capture.length) == 0;
 }
 
+bool route_is_whole_server(const char *path) {
+    return strcmp(path, "*") == 0;
+}
+
 const char *route_allow(const char *path, char *text, size_t size) {
-    const struct route *first = route_of_path(path);
+    const struct route *const first = route_is_whole_server(path) ? routes : route_of_path(path);
+    unsigned listed = 0; /* a bit for each method */
     size_t used = 0;
     text[0] = '\0';
-    for (const struct route *row = first; row != NULL && row < routes + ROUTE_COUNT; row++)
-        if (strcmp(row->path, first->path) == 0 && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ",
-                                     method_names[row->method]);
+    for (const struct route *row = first; row != NULL && row < routes + ROUTE_COUNT; row++) {
+        const unsigned bit = 1U << row->method;
+        if ((listed & bit) != 0 || used >= size ||
+            (!route_is_whole_server(path) && strcmp(row->path, first->path) != 0))
+            continue;
+        listed |= bit;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ",
+                                 method_names[row->method]);
+    }
     return text;
 }
 

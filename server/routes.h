@@ -77,8 +77,10 @@ struct route_capture route_captured(const struct route_captures *captures, const
 bool route_capture_is(struct route_capture capture, const char *text);
 /* Any row of the path, or NULL: where its requests are counted. */
 const struct route *route_of_path(const char *path);
+/* "OPTIONS *" asks about no path of the server but about all of it (RFC 9110, section 9.3.7). */
+bool route_is_whole_server(const char *path);
 /* The path's methods as the Allow header has them, "GET, POST"; HEAD and OPTIONS go without saying.
-   Returns text. */
+   Those of all paths for the whole server. Returns text. */
 const char *route_allow(const char *path, char *text, size_t size);
 /* The form of the errors of a path, of an unknown one too: by its first segment. What follows a
    question mark does not count. */

@@ -40,6 +40,15 @@ def test_methods(path, allow, connection):
         assert answer.headers["allow"] == allow
 
 
+def test_options_of_the_whole_server(connection):
+    answer = connection.ask(raw.get("*", method="OPTIONS"))
+    assert (answer.status, answer.body) == (204, b"")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST", "PUT", "DELETE"}
+    for path, method in (("*", "GET"), ("%2a", "OPTIONS"), ("/*", "OPTIONS")):
+        answer = connection.ask(raw.get(path, method=method))
+        assert (answer.status, answer.problem) == (404, "not-found")
+
+
 @pytest.mark.parametrize("path", ("/v1/", "/V1", "//v1", "/v1/../v1", "/v1%2fattention",
                                   "/v1/attention%00", "/%C0%AE", "/v1/attention/x"))
 def test_paths_are_exact(path, connection):
