@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -65,25 +64,6 @@ static void take_limits(struct service *service, const struct attn_config *confi
     service->workers = config->threads;
     service->io_threads = config->io_threads;
     service->kernel = config->kernel[0] == '\0' ? NULL : config->kernel;
-}
-
-/* Every connection needs a descriptor, and accepting without one to spare is a busy loop. */
-static void raise_descriptor_limit(struct program *program) {
-    enum { RESERVE = 64 };
-    const rlim_t needed = (rlim_t)program->config.max_connections + RESERVE;
-    struct rlimit limit;
-    char text[160];
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
-        return;
-    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur >= needed)
-        return;
-    program->config.max_connections = limit.rlim_cur > RESERVE + 64 ? limit.rlim_cur - RESERVE : 64;
-    snprintf(text, sizeof text, "max_connections is %llu: the system allows %llu descriptors",
-             (unsigned long long)program->config.max_connections,
-             (unsigned long long)limit.rlim_cur);
-    access_log_event(&program->log, "limit", text);
 }
 
 /* Pictures have text when there is a font for it; nothing else depends on it. */
@@ -194,13 +174,13 @@ static bool start_http(struct program *program) {
 }
 
 static bool start(struct program *program) {
-    raise_descriptor_limit(program);
+    main_raise_descriptors(&program->config, &program->log);
     if (!signals_catch()) {
         main_print_error("there are no descriptors to start with");
         return false;
     }
     if (!main_listen(&program->doors, &program->config) || !start_service(program) ||
-        !start_tls(program) || !start_http(program))
+        !start_tls(program) || !start_http(program) || !main_has_descriptors())
         return false;
     atomic_store(&program->service.phase, SERVICE_READY);
     main_announce(&program->doors, auth_has_keys(program->service.auth), &program->log);

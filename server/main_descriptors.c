@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The descriptors that the system allows: as many as connections need, or fewer connections. With
+ * none to spare a service would listen and answer nobody; it refuses to start instead.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/main_internal.h"
+
+/* Every connection needs a descriptor, and accepting without one to spare is a busy loop. */
+void main_raise_descriptors(struct attn_config *config, struct access_log *log) {
+    enum { RESERVE = 64 };
+    const rlim_t needed = (rlim_t)config->max_connections + RESERVE;
+    struct rlimit limit;
+    char text[160];
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return;
+    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= needed)
+        return;
+    config->max_connections = limit.rlim_cur > RESERVE + 64 ? limit.rlim_cur - RESERVE : 64;
+    snprintf(text, sizeof text, "max_connections is %llu: the system allows %llu descriptors",
+             (unsigned long long)config->max_connections, (unsigned long long)limit.rlim_cur);
+    access_log_event(log, "limit", text);
+}
+
+bool main_has_descriptors(void) {
+    enum { SPARE = 8 }; /* some connections, and a file that is read again */
+    int taken[SPARE], count = 0;
+    struct rlimit limit;
+    char text[240];
+    while (count < SPARE && (taken[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(taken[i]);
+    if (count == SPARE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return true;
+    const unsigned long long allowed = limit.rlim_cur;
+    snprintf(text, sizeof text,
+             "the system allows %llu descriptors, and the service itself takes all but %d of them: "
+             "allow %llu at least, and one more for each connection (ulimit -n, LimitNOFILE of "
+             "systemd, --ulimit nofile of a container)",
+             allowed, count, allowed + SPARE - (unsigned)count);
+    main_print_error(text);
+    return false;
+}
