@@ -224,6 +224,8 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
     struct problem problem;
     const struct http_options *options = &thread->server->options;
     read_head(connection, exchange);
+    if (!http_guard_room(thread, connection, peer_of(connection), exchange))
+        return MHD_NO;
     set_deadline(connection, options->body_timeout_ms);
     if (!http_guard(head, &problem) || !check_client(thread, peer_of(connection), &problem))
         exchange_refuse(exchange, &problem);
@@ -239,7 +241,8 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
 /* All of the request is there, or the sleep after that is over. */
 static enum MHD_Result go_on(struct http_thread *thread, struct MHD_Connection *connection,
                              struct exchange *exchange) {
-    if (!claim(peer_of(connection)))
+    struct http_peer *const peer = peer_of(connection);
+    if (!claim(peer) || !http_guard_room(thread, connection, peer, exchange))
         return MHD_NO;
     if (exchange->state != EXCHANGE_READY)
         exchange_complete(exchange);

@@ -80,6 +80,11 @@ bool http_guard(const struct http_head *head, struct problem *problem);
    it, and leaves the phase TOLD. */
 void http_guard_line(struct http_thread *thread, struct http_peer *peer, const char *target);
 
+/* Whether the head, and at the end of a request its trailers, leave room for an answer; false after
+   the client was told that they do not, by which the connection ends. */
+bool http_guard_room(struct http_thread *thread, struct MHD_Connection *connection,
+                     struct http_peer *peer, const struct exchange *exchange);
+
 /* A request has come at the connection. */
 void http_heard(struct http_thread *thread, const void *connection);
 /* poll(), at first awake where that is likely to be quicker. */

@@ -42,7 +42,8 @@ OCTET_TYPE = "application/octet-stream"
 PROBLEM_TYPE = "application/problem+json"
 # What HTTP itself brings; schemathesis' own checks judge these.
 TRANSPORT = {"bad-framing", "method-not-allowed", "not-acceptable", "unsupported-media-type",
-             "length-required", "not-found", "target-too-long", "too-many-options"}
+             "length-required", "not-found", "target-too-long", "too-many-options",
+             "head-too-large"}
 INFER = ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer")
 STEP, STEPS = "/v1/sessions/{id}/attention", "/v1/sessions/attention"
 MAKERS = {STEP: steps.step(), STEPS: steps.steps(), "/v1/attention": calls.attention(),
