@@ -33,7 +33,7 @@ only_includes() { rule '$1 ~ files && $3 ~ /^(core|config|server|bench|tests|too
 
 checkers='tests/.*|bench/.*'
 may_include 'microhttpd.h' "server/http/.*|$checkers" 'libmicrohttpd belongs to server/http'
-may_include 'server/http/http_(handler|internal|tls_internal|warden).h' 'server/http/.*' \
+may_include 'server/http/http_(handler|internal|tls_internal|warden).h' "server/http/.*|$checkers" \
     'the headers that show libmicrohttpd stay beside it'
 may_include 'jansson.h' "server/(codecs|json|options)/.*|$checkers" \
     'jansson belongs to server/codecs, json and options'

@@ -104,6 +104,11 @@ def test_what_is_no_request_yet_is_cut(sent, hasty):
         assert connection.ended()
 
 
+def test_a_question_mark_alone_is_no_option(daemon):
+    with raw.Connection(daemon.port) as connection:
+        assert connection.ask(raw.get("/healthz?")).status == 200
+
+
 def query(count, option="a=1"):
     return "/v1?" + "&".join([option] * count)
 

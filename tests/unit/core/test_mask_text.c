@@ -109,6 +109,21 @@ START_TEST(a_long_text_ends_in_dots_at_every_size) {
 }
 END_TEST
 
+/* Too small for dots: as much as fits. */
+START_TEST(a_tiny_text_is_cut) {
+    struct attn_mask_node nodes[] = {CAUSAL};
+    const struct attn_mask mask = placed(nodes, 1);
+    for (size_t size = 1; size < sizeof "..."; size++) {
+        char text[8];
+        memset(text, '?', sizeof text);
+        attn_mask_text(&mask, text, size);
+        ck_assert_int_eq(memcmp(text, "causal", size - 1), 0);
+        ck_assert_int_eq(text[size - 1], '\0');
+        ck_assert_int_eq(text[size], '?');
+    }
+}
+END_TEST
+
 START_TEST(kinds_have_their_wire_names) {
     ck_assert_str_eq(attn_mask_kind_name(ATTN_MASK_CAUSAL), "causal");
     ck_assert_str_eq(attn_mask_kind_name(ATTN_MASK_NOT), "not");
@@ -121,6 +136,7 @@ static Suite *mask_text_suite(void) {
     tcase_add_loop_test(tests, masks_read_back, 0, (int)(sizeof TEXTS / sizeof *TEXTS));
     tcase_add_test(tests, tensor_leaves_read_back);
     tcase_add_test(tests, a_long_text_ends_in_dots_at_every_size);
+    tcase_add_test(tests, a_tiny_text_is_cut);
     tcase_add_test(tests, kinds_have_their_wire_names);
     suite_add_tcase(suite, tests);
     return suite;

@@ -157,6 +157,12 @@ START_TEST(a_size_that_wraps_is_refused) {
     request.num_heads = 1 << 20;
     request.num_kv_heads = 1;
     refuse_plan(&request, &NO_LIMITS, ATTN_RESULT_TOO_LARGE, "/return", "larger than");
+    /* Each tensor can be counted, 2^63 - 2^22 bytes twice and 2^24, and their sum cannot. */
+    request = request_sized(1, 1, 1, (size_t)1 << 20, ((size_t)1 << 41) - 1, 0, 4);
+    request.returns = ATTN_RETURN_OUTPUT | ATTN_RETURN_WEIGHTS;
+    plan_of(&request);
+    request.returns |= ATTN_RETURN_SCORES;
+    refuse_plan(&request, &NO_LIMITS, ATTN_RESULT_TOO_LARGE, "/return", "larger than");
 }
 END_TEST
 

@@ -299,6 +299,25 @@ START_TEST(planning_itself_is_short) {
 }
 END_TEST
 
+/* Scores are redone on the tiles that their rows are known by, however much memory that takes. */
+START_TEST(known_rows_keep_their_tiles) {
+    const struct attn_rows rows = {.row_tile = 64, .key_tile = 128};
+    struct attn_request request = request_sized(1, 1, 1, 300, 300, 100000, 100000);
+    request.kernel = "reference";
+    const struct attn_plan cut = plan_of(&request);
+    struct attn_call call = accept_request(&request);
+    struct attn_error error = {.status = ATTN_OK};
+    struct attn_plan plan;
+    struct attn_result result;
+    call.rows = &rows;
+    ck_assert_int_eq(attn_plan_make(&call, &NO_LIMITS, &plan, &result, &error), ATTN_OK);
+    ck_assert_uint_eq(plan.grid.row_tile, 64);
+    ck_assert_uint_eq(plan.grid.key_tile, 128);
+    ck_assert_uint_gt(plan.workspace_bytes, cut.workspace_bytes);
+    attn_call_close(&call);
+}
+END_TEST
+
 static Suite *plan_cost_suite(void) {
     Suite *suite = suite_create("plan_cost");
     TCase *cost = tcase_create("cost");
@@ -321,6 +340,7 @@ static Suite *plan_cost_suite(void) {
     tcase_add_test(cost, a_short_expression_is_hardly_work);
     tcase_add_test(cost, maps_evaluate_the_mask_again);
     tcase_add_test(cost, planning_itself_is_short);
+    tcase_add_test(cost, known_rows_keep_their_tiles);
     suite_add_tcase(suite, cost);
     return suite;
 }

@@ -31,6 +31,9 @@ static const struct {
     {"\\ud83d", NULL},
     {"\\ud83d\\n", NULL},
     {"\\ud83d\\u0041", NULL},
+    {"\\ud83d\\udbff", NULL},
+    {"\\ud83d\\ue000", NULL},
+    {"\\ud83d\\uffff", NULL},
     {"\\ude00", NULL},
     {"\\ud83d\\ude0", NULL},
 };

@@ -50,6 +50,8 @@ static const struct {
       "more bytes than can be counted"}},
     {{DICT("<f4", "4194305, 211106198978564"), ATTN_MALFORMED, "q",
       "more bytes than can be counted"}},
+    {{DICT("<f4", "9223372036854775807"), ATTN_MALFORMED, "q", "more bytes than can be counted"}},
+    {{DICT("<f4", "2305843009213693952"), ATTN_MALFORMED, "q", "more bytes than can be counted"}},
     {{DICT("<f4", "1, 1, 1, 1, 1, 2"), ATTN_BAD_SHAPE, "q", "more than 5 axes"}},
     {{DICT("<f4", "1, 3"), ATTN_MALFORMED, "q", "need 12 bytes, but the member has 8"}},
     {{DICT("<f4", "1, 1"), ATTN_MALFORMED, "q", "need 4 bytes, but the member has 8"}},
