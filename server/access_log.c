@@ -76,7 +76,7 @@ void access_log_request(struct access_log *log, const struct access_log_entry *e
     add_time(&line);
     add_string(&line, "event", "request");
     add_string(&line, "id", entry->id);
-    add_string(&line, "trace", entry->trace);
+    add_string(&line, "trace_id", entry->trace_id);
     add_string(&line, "remote", entry->remote);
     add_string(&line, "method", entry->method);
     add_string(&line, "path", entry->path);

@@ -27,7 +27,7 @@ struct access_log {
 
 /* One finished request; all text is borrowed. Strings may be "" where there is nothing to say. */
 struct access_log_entry {
-    const char *id, *trace, *remote, *method, *path, *media_type, *problem, *kernel, *key;
+    const char *id, *trace_id, *remote, *method, *path, *media_type, *problem, *kernel, *key;
     int status;
     bool whole; /* the answer left completely */
     uint64_t body_bytes, answer_bytes;

@@ -31,7 +31,7 @@ enum { CORS_ORIGIN_SIZE = 256 }; /* an allowed origin and its NUL */
     "X-Session-Group"
 #define CORS_ANSWER_HEADERS                                                                \
     "Inference-Header-Content-Length, Server-Timing, Retry-After, Location, ETag, Allow, " \
-    "X-Request-Id, X-Map-Shape, X-Map-Rows, X-Map-Cols, X-Map-Max, X-Map-Exact"
+    "X-Request-Id, traceparent, X-Map-Shape, X-Map-Rows, X-Map-Cols, X-Map-Max, X-Map-Exact"
 
 /*
  * Reads "auto", "none", "*" or a list of origins such as "https://a.example,http://b.example:81".

@@ -253,7 +253,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
     memcpy(request.stage, exchange->stage, sizeof request.stage);
     const struct access_log_entry entry = {
         .id = exchange->id,
-        .trace = exchange->trace,
+        .trace_id = exchange->trace.trace_id,
         .remote = exchange->remote,
         .method = exchange->method_name,
         .path = exchange->path,

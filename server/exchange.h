@@ -31,6 +31,7 @@
 #include "server/request_id.h"
 #include "server/routes.h"
 #include "server/service.h"
+#include "server/tracing/trace_context.h"
 
 enum exchange_state {
     EXCHANGE_RECEIVING,
@@ -112,7 +113,8 @@ struct exchange {
     bool is_preflight, asks_private_network; /* a browser's question before the request proper */
     struct codec_query_option *query;        /* owned array of borrowed text */
     size_t query_count;
-    char id[REQUEST_ID_SIZE], trace[TRACE_ID_SIZE], remote[64], allow[64];
+    char id[REQUEST_ID_SIZE], remote[64], allow[64];
+    struct trace_context trace;
 
     bool escaped_path; /* as sent it has percent signs: no route's */
     bool has_body, has_length, expects_continue;

@@ -59,7 +59,7 @@ static void add_cors(struct making *making, const struct exchange *exchange) {
 
 static void add_headers(struct making *making, const struct exchange *exchange) {
     const struct exchange_answer *answer = &exchange->answer;
-    char timing[256], json_bytes[24], retry_after[24];
+    char timing[256], json_bytes[24], retry_after[24], parent[TRACE_PARENT_SIZE];
     snprintf(retry_after, sizeof retry_after, "%u", answer->retry_after);
     snprintf(json_bytes, sizeof json_bytes, "%zu", answer->json_bytes);
     add_header(making, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
@@ -77,6 +77,7 @@ static void add_headers(struct making *making, const struct exchange *exchange) 
     for (size_t n = 0; n < answer->header_count; n++)
         add_header(making, answer->headers[n].name, answer->headers[n].value);
     add_header(making, "X-Request-Id", exchange->id);
+    add_header(making, "traceparent", trace_context_write(&exchange->trace, parent));
     add_header(making, "Server-Timing", exchange_timing(exchange, timing, sizeof timing));
     add_header(making, MHD_HTTP_HEADER_VARY,
                vary(answer->varies, cors_varies(&exchange->service->cors)));

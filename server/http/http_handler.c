@@ -150,7 +150,7 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
         snprintf(peer->origin, sizeof peer->origin, "%s",
                  exchange->origin == NULL ? "" : exchange->origin);
     }
-    trace_id_read(header(connection, "traceparent"), exchange->trace);
+    trace_context_begin(&exchange->trace, header(connection, "traceparent"), false);
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
 

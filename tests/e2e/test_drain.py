@@ -246,7 +246,7 @@ def test_the_access_log():
                  map(json.loads, daemon.output().splitlines()[8:])}
         call, odd = lines["logged"], lines["odd"]
         assert (call["status"], call["method"], call["path"]) == (200, "POST", "/v1/attention")
-        assert (call["trace"], call["remote"], call["whole"]) == (trace, "127.0.0.1", True)
+        assert (call["trace_id"], call["remote"], call["whole"]) == (trace, "127.0.0.1", True)
         assert call["body_bytes"] == len(raw.BODY)
         assert {"ms", "read_ms", "decode_ms", "compute_ms", "encode_ms", "write_ms"} <= set(call)
         assert (odd["path"], odd["status"], odd["problem"]) == ('/"quoted"\\', 404, "not-found")
