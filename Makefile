@@ -57,7 +57,8 @@ LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread \
             -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 
 # pkg-config is asked once, and only by a goal that compiles or links.
-PKGS := libmicrohttpd gnutls libsystemd jansson openblas zlib libzstd libpng freetype2
+# Of libcurl the headers alone: the daemon loads it where it is needed (server/tracing/trace_curl.c).
+PKGS := libmicrohttpd gnutls libsystemd jansson openblas zlib libzstd libpng freetype2 libcurl
 once = $(eval $(1) := $(2))$($(1))
 PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
 LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)

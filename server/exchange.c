@@ -12,6 +12,7 @@
 #include "server/clock.h"
 #include "server/exchange_internal.h"
 #include "server/http/http_server.h"
+#include "server/tracing/trace_exchange.h"
 
 struct exchange *exchange_create(struct service *service) {
     struct exchange *exchange = calloc(1, sizeof *exchange);
@@ -135,8 +136,10 @@ void exchange_complete(struct exchange *exchange) {
         exchange->state = EXCHANGE_READY;
         return;
     }
-    if (exchange->has_body)
+    if (exchange->has_body) {
         exchange->stage[STAGE_READ] = exchange->completed - exchange->began;
+        trace_parts_add(&exchange->parts, STAGE_READ, exchange->began, exchange->completed);
+    }
     exchange_coding_body(exchange);
     if (exchange->launch == NULL)
         exchange->state = EXCHANGE_READY;
@@ -248,8 +251,10 @@ void exchange_end(struct exchange *exchange, bool whole) {
         .body_bytes = exchange->received,
         .nanoseconds = now - exchange->began,
     };
-    if (exchange->state == EXCHANGE_SENT && exchange->work != NULL)
+    if (exchange->state == EXCHANGE_SENT && exchange->work != NULL) {
         exchange->stage[STAGE_WRITE] = now - exchange->sent;
+        trace_parts_add(&exchange->parts, STAGE_WRITE, exchange->sent, now);
+    }
     memcpy(request.stage, exchange->stage, sizeof request.stage);
     const struct access_log_entry entry = {
         .id = exchange->id,
@@ -271,6 +276,7 @@ void exchange_end(struct exchange *exchange, bool whole) {
     memcpy(line.stage, exchange->stage, sizeof line.stage);
     access_log_request(exchange->service->log, &line);
     note_latency(exchange, &request);
+    trace_exchange_end(exchange, &request, now);
     metrics_end_request(exchange->service->metrics, &request);
     exchange_key_leave(exchange);
 }

@@ -32,6 +32,7 @@
 #include "server/routes.h"
 #include "server/service.h"
 #include "server/tracing/trace_context.h"
+#include "server/tracing/trace_parts.h"
 
 enum exchange_state {
     EXCHANGE_RECEIVING,
@@ -115,6 +116,7 @@ struct exchange {
     size_t query_count;
     char id[REQUEST_ID_SIZE], remote[64], allow[64];
     struct trace_context trace;
+    const char *tracestate; /* or NULL; where spans are not sent nobody asks for it */
 
     bool escaped_path; /* as sent it has percent signs: no route's */
     bool has_body, has_length, expects_continue;
@@ -164,6 +166,7 @@ struct exchange {
     char kept_as[REQUEST_ID_SIZE]; /* the capture that its call became, or "" */
     int64_t began, completed, sent;
     int64_t stage[STAGE_COUNT]; /* nanoseconds; -1: not had */
+    struct trace_parts parts;   /* and when */
 };
 
 /* Of whoever asks, whose sessions and captures are its own; NULL without keys, where all are

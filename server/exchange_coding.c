@@ -121,6 +121,7 @@ struct unpacking {
     atomic_bool queued;       /* counted among those that wait */
     struct backlog_call load; /* its part of the backlog */
     int64_t waits_since, waited, worked;
+    struct trace_parts parts; /* of the exchange's, and those of its own */
 };
 
 static enum attn_status reserve(void *owner, size_t bytes, struct attn_error *error) {
@@ -155,7 +156,9 @@ static enum attn_status adopt(struct exchange *exchange, struct unpacker *unpack
 static void unpack(struct unpacking *unpacking, size_t bytes) {
     const int64_t begin = clock_now();
     unpacker_run(&unpacking->unpacker, bytes, &unpacking->error);
-    unpacking->worked += clock_now() - begin;
+    const int64_t end = clock_now();
+    unpacking->worked += end - begin;
+    trace_parts_add(&unpacking->parts, STAGE_DECODE, begin, end);
 }
 
 static bool is_over(const struct unpacking *unpacking) {
@@ -183,6 +186,7 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
     exchange->stage[STAGE_DECODE] = unpacking->worked;
     if (unpacking->waits_since != 0)
         exchange->stage[STAGE_QUEUE] = unpacking->waited;
+    exchange->parts = unpacking->parts;
     if (error.status == ATTN_OK)
         adopt(exchange, &unpacking->unpacker, &error);
     exchange->work = NULL;
@@ -205,7 +209,9 @@ static void step(struct attn_job *job, size_t index, void *workspace,
     struct unpacking *unpacking = unpacking_of(job);
     (void)index;
     (void)workspace;
-    unpacking->waited = clock_now() - unpacking->waits_since;
+    const int64_t now = clock_now();
+    unpacking->waited = now - unpacking->waits_since;
+    trace_parts_add(&unpacking->parts, STAGE_QUEUE, unpacking->waits_since, now);
     exchange_leave_queue(unpacking->exchange);
     leave_queue(unpacking);
     while (!is_over(unpacking) && !attn_checkpoint_stops(checkpoint))
@@ -263,6 +269,7 @@ static void begin(struct exchange *exchange) {
     }
     unpacking->base = (struct exchange_work){.conclude = conclude, .free = unpacking_free};
     unpacking->exchange = exchange;
+    unpacking->parts = exchange->parts;
     unpacker_init(&unpacking->unpacker, exchange->coding, exchange->body, exchange->body_length,
                   &most, &account);
     exchange->work = &unpacking->base;

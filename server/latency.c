@@ -49,6 +49,10 @@ static const char *const shape_names[LATENCY_SHAPES] = {[LATENCY_OTHER] = "other
                                                         [LATENCY_KEYS_8192] = "to 8,192 keys",
                                                         [LATENCY_KEYS_MORE] = "more keys"};
 
+const char *latency_shape_name(enum latency_shape shape) {
+    return shape_names[shape];
+}
+
 enum latency_shape latency_shape_of(size_t queries, size_t keys) {
     if (queries == 1)
         return LATENCY_DECODE;

@@ -24,6 +24,8 @@ enum latency_shape {
     LATENCY_SHAPES
 };
 enum latency_shape latency_shape_of(size_t queries, size_t keys);
+/* What people call it: "one query", "to 128 keys". */
+const char *latency_shape_name(enum latency_shape shape);
 
 /* A call that has ended; text is borrowed. */
 struct latency_call {

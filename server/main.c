@@ -22,6 +22,7 @@
 #include "server/sessions/session_table.h"
 #include "server/signals.h"
 #include "server/supervisor.h"
+#include "server/tracing/tracing.h"
 
 /* A thread that moves bytes or answers a small call goes before those that compute. */
 enum { COMPUTE_NICENESS = 5 };
@@ -180,7 +181,8 @@ static bool start(struct program *program) {
         return false;
     }
     if (!main_listen(&program->doors, &program->config) || !start_service(program) ||
-        !start_tls(program) || !start_http(program) || !main_has_descriptors())
+        !start_tls(program) || !main_start_tracing(&program->service, &program->config) ||
+        !start_http(program) || !main_has_descriptors())
         return false;
     atomic_store(&program->service.phase, SERVICE_READY);
     main_announce(&program->doors, auth_has_keys(program->service.auth), &program->log);
@@ -327,6 +329,7 @@ static void drain(struct program *program) {
 static void stop(struct program *program) {
     if (program->http != NULL)
         http_server_stop(program->http);
+    tracing_stop(program->service.tracing);
     http_tls_free(program->tls);
     attn_scheduler_free(&program->service.scheduler);
     session_table_free(program->service.sessions);

@@ -9,6 +9,7 @@
 #include "server/cors.h"
 #include "server/hosts.h"
 #include "server/main_internal.h"
+#include "server/tracing/tracing.h"
 
 enum { EXIT_REJECTED = 2 };
 
@@ -64,12 +65,13 @@ static bool check_keys(const struct attn_config *config, struct config_error *er
     return auth != NULL;
 }
 
-/* What config/ cannot know: kernels, origins, names and keys. */
+/* What config/ cannot know: kernels, origins, names, keys, and where spans can be sent. */
 static bool check_names(const struct attn_config *config, struct config_error *error) {
     struct cors cors;
     if (!cors_read(&cors, config->cors_origins, main_is_on_loopback(&config->listen), error->text,
                    sizeof error->text) ||
         !hosts_check(config->hosts, error->text, sizeof error->text) ||
+        !tracing_check(config->otlp_endpoint, error->text, sizeof error->text) ||
         !check_exposure(config, error) || !check_keys(config, error) || !check_tls(config, error))
         return false;
     if (config->kernel[0] == '\0')

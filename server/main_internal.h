@@ -47,6 +47,11 @@ void main_shut(const struct doors *doors);
 /* Closes them, and removes the paths that were made here. */
 void main_close(const struct doors *doors);
 
+struct service;
+/* Sends spans where *config says so; false after it was said on the standard error that it cannot.
+ */
+bool main_start_tracing(struct service *service, const struct attn_config *config);
+
 /* Asks the daemon that listens where *config says whether it answers; the exit status, 0 if it does
    and 1 after it was said on the standard error why not. */
 int main_ask_health(const struct attn_config *config);

@@ -15,6 +15,7 @@
 #include "server/metrics_internal.h"
 #include "server/service.h"
 #include "server/sessions/session_table.h"
+#include "server/tracing/tracing.h"
 
 enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 
@@ -254,6 +255,14 @@ static void write_captures_refused(const struct writer *w) {
 
 static void write_log_lost(const struct writer *w) {
     sample(w, "", "", (double)atomic_load(&w->service->log->lost));
+}
+
+static void write_spans_sent(const struct writer *w) {
+    sample(w, "", "", (double)tracing_count(w->service->tracing).sent);
+}
+
+static void write_spans_dropped(const struct writer *w) {
+    sample(w, "", "", (double)tracing_count(w->service->tracing).dropped);
 }
 
 static void write_reload_successful(const struct writer *w) {

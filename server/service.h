@@ -48,6 +48,7 @@ struct captures;      /* server/captures/captures.h */
 struct latency;       /* server/latency.h */
 struct typeface;      /* server/codecs/codec_png.h */
 struct session_table; /* server/sessions/session_table.h */
+struct tracing;       /* server/tracing/tracing.h */
 
 struct service {
     struct service_limits limits;
@@ -68,7 +69,8 @@ struct service {
     struct latency *latency;
     struct metrics *metrics;
     struct access_log *log;
-    atomic_int phase; /* enum service_phase */
+    struct tracing *tracing; /* NULL: no spans are sent */
+    atomic_int phase;        /* enum service_phase */
 };
 
 static inline enum service_phase service_phase(const struct service *service) {

@@ -10,7 +10,7 @@ set -eu
 TESTS='test_kernels test_kernels_contract test_additive test_rope test_rowops test_rowops_exp test_rowops_maps
 test_kernels_slices test_convert test_executor_rows test_merge test_plan'
 PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libgnutls28-dev libsystemd-dev libjansson-dev zlib1g-dev libzstd-dev
-libpng-dev libfreetype-dev libc6-dev'
+libpng-dev libfreetype-dev libcurl4-gnutls-dev libc6-dev'
 PREFIX=aarch64-linux-gnu
 LIBRARIES=/usr/lib/$PREFIX
 # A test's own limit is for this processor; qemu is some dozens of times slower.
@@ -43,7 +43,9 @@ unpack() {
     find "$root.new" -type l -lname '/*' | while read -r link; do
         ln -sfr "$root.new$(readlink "$link")" "$link"
     done
+    rm -rf "$root"
     mv "$root.new" "$root"
+    printf '%s\n' "$PACKAGES" >"$root.packages"
     rm -rf "$archive"
 }
 
@@ -71,7 +73,7 @@ fi
 for tool in $PREFIX-gcc qemu-aarch64 dpkg-deb; do
     command -v "$tool" >/dev/null || fail "$tool is missing; 'tools/setup all' installs it"
 done
-if [ ! -e "$root" ]; then
+if [ "$(cat "$root.packages" 2>/dev/null)" != "$PACKAGES" ]; then
     mkdir -p "$folder"
     trap not_fetched EXIT
     (fetch; unpack) >"$folder/packages.log" 2>&1

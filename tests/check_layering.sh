@@ -35,8 +35,9 @@ checkers='tests/.*|bench/.*'
 may_include 'microhttpd.h' "server/http/.*|$checkers" 'libmicrohttpd belongs to server/http'
 may_include 'server/http/http_(handler|internal|tls_internal|warden).h' "server/http/.*|$checkers" \
     'the headers that show libmicrohttpd stay beside it'
-may_include 'jansson.h' "server/(codecs|json|options)/.*|$checkers" \
-    'jansson belongs to server/codecs, json and options'
+may_include 'jansson.h' "server/(codecs|json|options|tracing)/.*|$checkers" \
+    'jansson belongs to server/codecs, json, options and tracing'
+may_include 'curl/.*' "server/tracing/trace_curl[.]c|examples/.*|$checkers" 'libcurl belongs to server/tracing/trace_curl.c'
 may_include 'zlib.h' "server/(codings|codecs)/.*|$checkers" 'zlib belongs to server/codings and codecs'
 may_include 'zstd.*[.]h' "server/codings/.*|$checkers" 'zstd belongs to server/codings'
 may_include 'png.h' "server/codecs/codec_png_file[.]c|$checkers" 'libpng belongs to server/codecs/codec_png_file.c'

@@ -28,6 +28,7 @@ static void conclude(struct exchange_work *base, struct exchange *exchange) {
     struct problem problem;
     for (int stage = STAGE_DECODE; stage <= STAGE_ENCODE; stage++)
         exchange->stage[stage] = work->stage[stage];
+    exchange->parts = work->parts;
     settle(work, work->error.status == ATTN_OK);
     if (work->error.status != ATTN_OK) {
         problem_from_error(&problem, &work->error);
@@ -96,6 +97,7 @@ void *call_work_create(struct exchange *exchange, const struct call_kind *kind, 
     work->kind = kind;
     work->exchange = exchange;
     memcpy(work->stage, exchange->stage, sizeof work->stage); /* of unpacking its body */
+    work->parts = exchange->parts;
     exchange->work = &work->base;
     return work;
 }
@@ -112,8 +114,16 @@ void call_work_report(const struct call_work *work, struct codec_report *report)
     report->compute_ms = stage_ms(work, STAGE_COMPUTE);
 }
 
-static void add_time(struct call_work *work, enum metrics_stage stage, int64_t nanoseconds) {
-    work->stage[stage] = (work->stage[stage] < 0 ? 0 : work->stage[stage]) + nanoseconds;
+static void add_time(struct call_work *work, enum metrics_stage stage, int64_t began,
+                     int64_t ended) {
+    work->stage[stage] = (work->stage[stage] < 0 ? 0 : work->stage[stage]) + (ended - began);
+    trace_parts_add(&work->parts, stage, began, ended);
+}
+
+/* The last time counts, of a call that goes on as one of another kind. */
+static void set_computed(struct call_work *work, int64_t began, int64_t ended) {
+    work->stage[STAGE_COMPUTE] = ended - began;
+    trace_parts_add(&work->parts, STAGE_COMPUTE, began, ended);
 }
 
 static void prepare(struct call_work *work, size_t most_here,
@@ -124,7 +134,7 @@ static void prepare(struct call_work *work, size_t most_here,
     work->on_io_thread = most_here < SIZE_MAX;
     if (work->kind->prepare(work) == ATTN_OK)
         work->phase = CALL_PREPARED;
-    add_time(work, STAGE_DECODE, clock_now() - begin);
+    add_time(work, STAGE_DECODE, begin, clock_now());
 }
 
 /* Puts the packed answer in the place of the plain one, where it is smaller. */
@@ -157,7 +167,7 @@ static void encode(struct call_work *work, const struct attn_checkpoint *checkpo
             pack(work, checkpoint);
         work->phase = CALL_ENCODED;
     }
-    add_time(work, STAGE_ENCODE, clock_now() - begin);
+    add_time(work, STAGE_ENCODE, begin, clock_now());
 }
 
 static struct call_work *work_of(struct attn_job *job) {
@@ -165,7 +175,7 @@ static struct call_work *work_of(struct attn_job *job) {
 }
 
 static void add_wait(struct call_work *work, int64_t until) {
-    add_time(work, STAGE_QUEUE, until - work->waits_since);
+    add_time(work, STAGE_QUEUE, work->waits_since, until);
 }
 
 static void prepare_step(struct attn_job *job, size_t index, void *workspace,
@@ -226,8 +236,9 @@ static void phase_compute(struct call_work *work) {
 static void phase_encode(struct call_work *work) {
     const int64_t now = clock_now();
     const int64_t began = atomic_load(&work->compute_began);
-    add_wait(work, began == 0 ? now : began);
-    work->stage[STAGE_COMPUTE] = began == 0 ? 0 : now - began;
+    const int64_t from = began == 0 ? now : began;
+    add_wait(work, from);
+    set_computed(work, from, now);
     work->phase = CALL_COMPUTED;
     work->job.step = encode_step;
     work->job.steps_wait = false;
@@ -287,10 +298,10 @@ static bool compute_here(struct call_work *work, struct arena *arena) {
     if (arena->memory == NULL)
         return false;
     const int64_t begin = clock_now();
+    add_time(work, STAGE_QUEUE, begin, begin);
     for (size_t task = 0; task < work->tasks; task++)
         work->kind->compute(work, task, arena->memory, NULL);
-    add_time(work, STAGE_QUEUE, 0);
-    work->stage[STAGE_COMPUTE] = clock_now() - begin;
+    set_computed(work, begin, clock_now());
     work->phase = CALL_COMPUTED;
     encode(work, NULL);
     return true;

@@ -66,6 +66,7 @@ struct call_work {
     atomic_int_least64_t compute_began;
     int64_t waits_since;
     int64_t stage[STAGE_COUNT]; /* nanoseconds; -1: not had */
+    struct trace_parts parts;   /* and when, with what was before it */
 };
 
 /* `bytes` zeroed bytes that begin with a call_work, freed by their exchange. NULL when there is no

@@ -17,6 +17,7 @@
 #include "server/hosts.h"
 #include "server/http/http_internal.h"
 #include "server/http/http_tls_internal.h"
+#include "server/tracing/trace_exchange.h"
 
 /* A refused body of at most this length is read to its end, so that the connection can stay. */
 #define SHORT_BODY (UINT64_C(1) << 20)
@@ -150,7 +151,9 @@ static void read_head(struct MHD_Connection *connection, struct exchange *exchan
         snprintf(peer->origin, sizeof peer->origin, "%s",
                  exchange->origin == NULL ? "" : exchange->origin);
     }
-    trace_context_begin(&exchange->trace, header(connection, "traceparent"), false);
+    trace_exchange_begin(exchange, header(connection, "traceparent"));
+    if (exchange->service->tracing != NULL)
+        exchange->tracestate = header(connection, "tracestate");
     read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
 

@@ -30,7 +30,8 @@ VALUES = {
         "autoscaling": {"enabled": True, "busyShare": 0.65, "queueDepth": 4},
         "podDisruptionBudget": {"maxUnavailable": "25%"},
         "networkPolicy": {"from": [{"podSelector": {"matchLabels": {"app": "web"}}}],
-                          "opsFrom": [{"namespaceSelector": {}}]},
+                          "opsFrom": [{"namespaceSelector": {}}],
+                          "egress": [{"ports": [{"port": 4318}]}]},
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "serviceAccountName": "attention", "podAnnotations": {"a": "b"}, "podLabels": {"team": "c"},
         "nodeSelector": {"kubernetes.io/arch": "amd64"}, "priorityClassName": "high",
@@ -73,6 +74,12 @@ def variables(container):
 def test_lint(values, tmp_path):
     file = helm.values_file(tmp_path, values)
     helm.run("lint", "--strict", "--quiet", "--values", file, helm.CHART)
+
+
+def test_where_pods_may_connect(values, made):
+    wanted = values.get("networkPolicy", {})
+    if wanted.get("enabled", True):
+        assert made["NetworkPolicy"]["spec"]["egress"] == wanted.get("egress", [])
 
 
 @pytest.mark.parametrize("version", ("1.30", "1.37"))

@@ -26,6 +26,7 @@ FAMILIES = {
     "attention_captures_added_total": "counter", "attention_captures_evicted_total": "counter",
     "attention_captures_refused_total": "counter",
     "attention_log_lines_lost_total": "counter",
+    "attention_trace_spans_sent_total": "counter", "attention_trace_spans_dropped_total": "counter",
     "attention_config_last_reload_successful": "gauge",
     "attention_config_last_reload_success_timestamp_seconds": "gauge",
     "attention_tls_certificate_expiry_timestamp_seconds": "gauge",

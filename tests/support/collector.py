@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A collector of spans on a port of its own, that can be told to behave badly."""
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Span:
+    def __init__(self, item, resource):
+        self.item, self.resource = item, resource
+        self.id, self.parent = item["spanId"], item.get("parentSpanId")
+        self.trace, self.name, self.kind = item["traceId"], item["name"], item["kind"]
+        self.began, self.ended = int(item["startTimeUnixNano"]), int(item["endTimeUnixNano"])
+        self.attributes = values(item.get("attributes", []))
+
+
+def values(attributes):
+    """[{"key", "value": {type: value}}] as a dict; intValue is a string in OTLP's JSON."""
+    return {one["key"]: int(value) if kind == "intValue" else value
+            for one in attributes for kind, value in one["value"].items()}
+
+
+class Collector:
+    """`status`: what it answers; `hangs`: it reads, and answers only when it is closed."""
+
+    def __init__(self, status=200, hangs=False):
+        self.status, self.requests, self.closing = status, [], threading.Event()
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.requests.append((self.path, dict(self.headers), json.loads(body)))
+                if hangs:
+                    collector.closing.wait()
+                self.send_response(collector.status)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+
+    def spans(self):
+        return [Span(item, values(resource["resource"]["attributes"]))
+                for _, _, body in list(self.requests) for resource in body["resourceSpans"]
+                for scope in resource["scopeSpans"] for item in scope["spans"]]
+
+    def of(self, request_id):
+        """The span of a request and those below it, in the order of time; or None."""
+        spans = self.spans()
+        for span in spans:
+            if span.attributes.get("attentiond.request_id") == request_id:
+                return span, [child for child in spans if child.parent == span.id]
+        return None
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *failure):
+        self.closing.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
