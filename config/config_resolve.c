@@ -119,6 +119,19 @@ static bool take_share(struct attn_config *config, const struct share *share,
     return check_share(config, share, machine, error);
 }
 
+/* All connections together take an eighth of the memory at most, as long as nobody chose otherwise:
+   what uploads need to be quick, but never less than a head may need. */
+static void limit_connections(struct attn_config *config, const struct config_machine *machine) {
+    enum { PART = 8, LEAST = 32 << 10, STEP = 4096 };
+    struct config_origin *const origin = &config->origin[CONFIG_ID_connection_memory];
+    const uint64_t each = machine->memory_bytes / PART / config->max_connections / STEP * STEP;
+    if (machine->memory_bytes == 0 || origin->source > CONFIG_AUTO ||
+        each >= config->connection_memory)
+        return;
+    config->connection_memory = each < LEAST ? LEAST : each;
+    origin->source = CONFIG_AUTO;
+}
+
 bool config_apply_machine(struct attn_config *config, const struct config_machine *machine,
                           struct config_error *error) {
     if (config->threads == 0) {
@@ -128,6 +141,7 @@ bool config_apply_machine(struct attn_config *config, const struct config_machin
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
         if (!take_share(config, &shares[i], machine, error))
             return false;
+    limit_connections(config, machine);
     for (size_t i = 0; i < sizeof agreements / sizeof agreements[0]; i++)
         if (!agree(config, &agreements[i], error))
             return false;

@@ -170,6 +170,28 @@ START_TEST(unknown_memory_gets_a_budget_all_the_same) {
 }
 END_TEST
 
+static const struct connections_case {
+    uint64_t memory, each;
+    char *argv[4];
+    enum config_source source;
+} connections_cases[] = {
+    {MIB(8192), 128 << 10, {"attentiond", NULL}, CONFIG_DEFAULT},
+    {MIB(2048), 64 << 10, {"attentiond", NULL}, CONFIG_AUTO},
+    {MIB(64), 32 << 10, {"attentiond", NULL}, CONFIG_AUTO},
+    {MIB(64), 128 << 10, {"attentiond", "--max-connections=64", NULL}, CONFIG_DEFAULT},
+    {MIB(64), 256 << 10, {"attentiond", "--connection-memory=256k", NULL}, CONFIG_FLAG},
+    {0, 128 << 10, {"attentiond", NULL}, CONFIG_DEFAULT},
+};
+
+START_TEST(connections_take_an_eighth_of_the_memory) {
+    const struct connections_case *const row = &connections_cases[_i];
+    const struct config_machine machine = {.affinity_cpus = 1, .memory_bytes = row->memory};
+    ck_assert(resolve(row->argv, &machine));
+    ck_assert_uint_eq(fixture.config.connection_memory, row->each);
+    ck_assert_int_eq(fixture.config.origin[CONFIG_ID_connection_memory].source, row->source);
+}
+END_TEST
+
 START_TEST(a_small_container_lowers_the_defaults) {
     const struct config_machine machine = {
         .affinity_cpus = 1, .memory_bytes = MIB(256) + 4096, .memory_is_cgroup = true};
@@ -271,6 +293,8 @@ static Suite *config_machine_suite(void) {
     TCase *resolving = tcase_create("resolve");
     tcase_add_checked_fixture(resolving, fixture_init, fixture_close);
     tcase_add_test(resolving, automatic_values_come_from_the_machine);
+    tcase_add_loop_test(resolving, connections_take_an_eighth_of_the_memory, 0,
+                        sizeof connections_cases / sizeof *connections_cases);
     tcase_add_loop_test(resolving, threads_are_the_lesser_of_affinity_and_quota, 0,
                         COUNT(threads_cases));
     tcase_add_test(resolving, chosen_values_stay);
