@@ -32,7 +32,8 @@ extern const struct metrics_size metrics_sizes[SIZE_COUNT];
 /* clang-format off */
 #define METRICS_CODES(X) \
     X(200) X(201) X(204) X(304) X(400) X(401) X(403) X(404) X(405) X(406) X(408) X(409) X(410) \
-    X(411) X(413) X(414) X(415) X(417) X(421) X(422) X(429) X(499) X(500) X(501) X(503) X(504) X(0)
+    X(411) X(413) X(414) X(415) X(417) X(421) X(422) X(429) X(431) X(499) X(500) X(501) \
+    X(503) X(504) X(0)
 /* clang-format on */
 enum {
 #define X(code) +1

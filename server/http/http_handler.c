@@ -6,18 +6,13 @@
  */
 #include "server/http/http_handler.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/clock.h"
-#include "server/codecs/codec_oip.h"
-#include "server/hosts.h"
 #include "server/http/http_internal.h"
 #include "server/http/http_tls_internal.h"
-#include "server/tracing/trace_exchange.h"
 
 /* A refused body of at most this length is read to its end, so that the connection can stay. */
 #define SHORT_BODY (UINT64_C(1) << 20)
@@ -58,103 +53,6 @@ static bool claim(struct http_peer *peer) {
 static enum MHD_Result await_body(struct MHD_Connection *connection) {
     atomic_store(&peer_of(connection)->phase, PEER_BODY);
     return MHD_YES;
-}
-
-static void read_remote(struct MHD_Connection *connection, char *text, size_t size) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
-    text[0] = '\0';
-    if (address != NULL && address->sa_family == AF_UNIX)
-        snprintf(text, size, "unix");
-    else if (address != NULL && address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text,
-                  (socklen_t)size);
-    else if (address != NULL && address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
-                  (socklen_t)size);
-}
-
-struct query_reader {
-    struct codec_query_option *options;
-    size_t count, room;
-    bool has_nul;
-};
-
-static enum MHD_Result read_option(void *context, enum MHD_ValueKind kind, const char *name,
-                                   size_t name_size, const char *value, size_t value_size) {
-    struct query_reader *reader = context;
-    (void)kind;
-    reader->has_nul |= strlen(name) != name_size || (value != NULL && strlen(value) != value_size);
-    if (reader->count == reader->room)
-        return MHD_NO;
-    reader->options[reader->count++] =
-        (struct codec_query_option){.name = name, .value = value == NULL ? "" : value};
-    return MHD_YES;
-}
-
-/* False when the query string was refused. */
-static bool read_query(struct MHD_Connection *connection, struct exchange *exchange) {
-    const int count = MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
-    if (count <= 0)
-        return true;
-    struct query_reader reader = {.options = calloc((size_t)count, sizeof *reader.options),
-                                  .room = (size_t)count};
-    exchange->query = reader.options;
-    if (reader.options == NULL) {
-        exchange_fail(exchange, ATTN_NO_MEMORY, "There is no memory for the query string now.");
-        return false;
-    }
-    MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, read_option, &reader);
-    exchange->query_count = reader.count;
-    if (reader.has_nul)
-        exchange_fail(exchange, ATTN_MALFORMED, "The query string has a NUL character.");
-    return !reader.has_nul;
-}
-
-static const char *header(struct MHD_Connection *connection, const char *name) {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
-static void read_origin(struct MHD_Connection *connection, struct exchange *exchange) {
-    const char *private_network = header(connection, "Access-Control-Request-Private-Network");
-    exchange->origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
-    exchange->is_preflight =
-        exchange->method == HTTP_OPTIONS && exchange->origin != NULL &&
-        header(connection, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_METHOD) != NULL;
-    exchange->asks_private_network =
-        private_network != NULL && strcmp(private_network, "true") == 0;
-    if (!cors_allows(&exchange->service->cors, exchange->origin)) {
-        exchange->foreign_page =
-            exchange->origin != NULL && !hosts_is_same(exchange->origin, exchange->host);
-        exchange->origin = NULL;
-    }
-}
-
-static void read_head(struct MHD_Connection *connection, struct exchange *exchange) {
-    struct http_peer *peer = peer_of(connection);
-    exchange->connection = connection;
-    exchange->method = http_method_find(exchange->method_name);
-    exchange->content_type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
-    exchange->content_encoding = header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    exchange->accept = header(connection, MHD_HTTP_HEADER_ACCEPT);
-    exchange->accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    exchange->if_none_match = header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
-    exchange->host = header(connection, MHD_HTTP_HEADER_HOST);
-    exchange->authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
-    exchange->at_ops = peer != NULL && peer->at_ops;
-    read_origin(connection, exchange);
-    exchange->json_length = header(connection, OIP_LENGTH_HEADER);
-    request_id_choose(header(connection, "X-Request-Id"), exchange->id);
-    if (peer != NULL) {
-        memcpy(peer->id, exchange->id, sizeof peer->id);
-        snprintf(peer->origin, sizeof peer->origin, "%s",
-                 exchange->origin == NULL ? "" : exchange->origin);
-    }
-    trace_exchange_begin(exchange, header(connection, "traceparent"));
-    if (exchange->service->tracing != NULL)
-        exchange->tracestate = header(connection, "tracestate");
-    read_remote(connection, exchange->remote, sizeof exchange->remote);
 }
 
 /*
@@ -226,13 +124,13 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
     struct exchange *exchange = head->exchange;
     struct problem problem;
     const struct http_options *options = &thread->server->options;
-    read_head(connection, exchange);
+    http_read_head(connection, peer_of(connection), exchange);
     if (!http_guard_room(thread, connection, peer_of(connection), exchange))
         return MHD_NO;
     set_deadline(connection, options->body_timeout_ms);
     if (!http_guard(head, &problem) || !check_client(thread, peer_of(connection), &problem))
         exchange_refuse(exchange, &problem);
-    else if (read_query(connection, exchange))
+    else if (http_read_query(connection, exchange))
         exchange_head(exchange);
     if (exchange->launch != NULL)
         return sleep_now(thread, connection, exchange);

@@ -76,6 +76,12 @@ struct http_head {
  */
 bool http_guard(const struct http_head *head, struct problem *problem);
 
+/* Fills what the exchange has of the head; `peer` is NULL where there was no memory for one. */
+void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,
+                    struct exchange *exchange);
+/* Its options; false when the query string was refused. */
+bool http_read_query(struct MHD_Connection *connection, struct exchange *exchange);
+
 /* When a request line has been read: answers one that is too much past the library, counts and logs
    it, and leaves the phase TOLD. */
 void http_guard_line(struct http_thread *thread, struct http_peer *peer, const char *target);
