@@ -31,8 +31,12 @@
 /* A worker's seconds that a body may make one expect at most: few bytes may ask for long work, and
  * their rate would make hours of a long body. What it takes is known once it is planned. */
 #define LONGEST_GUESS 1.0
-/* What took less tells of the cost of a call, not of a speed. */
+/* What took less has a call's fixed costs in it: the speed is what it shows, or more. */
 #define LEAST_SAMPLE 1e-3
+/* A worker that is held up for some milliseconds makes a short call look slow. What took less than
+ * the one is believed to be slower only by as much of what is known as it took of the other. */
+#define SURE_SAMPLE 0.1
+#define HELD_UP 10e-3
 
 /* A quotient of sums, of which what is older counts less. */
 struct average {
@@ -84,8 +88,13 @@ void backlog_learn(struct backlog *backlog, size_t pace, double amount, double s
     if (amount <= 0 || seconds <= 0)
         return;
     pthread_mutex_lock(&backlog->lock);
-    if (seconds >= LEAST_SAMPLE)
-        add(&backlog->speeds[pace], amount, seconds);
+    struct average *const speed = &backlog->speeds[pace];
+    const double expected = amount * speed->seconds / speed->amount;
+    const double most = seconds < SURE_SAMPLE ? expected * (1 + seconds / HELD_UP) : INFINITY;
+    if (seconds >= LEAST_SAMPLE && seconds > most)
+        *speed = (struct average){amount, most};
+    else if (seconds >= LEAST_SAMPLE || seconds < expected)
+        add(speed, amount, seconds);
     backlog->has_learnt = true;
     pthread_mutex_unlock(&backlog->lock);
 }

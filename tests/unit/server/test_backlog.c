@@ -266,6 +266,24 @@ START_TEST(one_call_tells_much) {
 }
 END_TEST
 
+/* Two short bodies during which something else had the processor. */
+START_TEST(a_worker_that_was_held_up_tells_little) {
+    const double before = seconds_at(BACKLOG_BODY, 260e3);
+    backlog_learn(backlog, BACKLOG_BODY, 57, 4e-3);
+    backlog_learn(backlog, BACKLOG_BODY, 57, 9e-3);
+    ck_assert(seconds_at(BACKLOG_BODY, 260e3) < 3 * before);
+    backlog_learn(backlog, BACKLOG_BODY, 260e3, 0.5e-3); /* what is quicker counts, however short */
+    ck_assert(seconds_at(BACKLOG_BODY, 260e3) < 1.1 * 0.5e-3 / WORKERS);
+}
+END_TEST
+
+START_TEST(short_calls_that_are_slow_are_learnt) {
+    for (int i = 0; i < 20; i++)
+        backlog_learn(backlog, 0, 1e6, 5e-3);
+    ck_assert(fabs(seconds_at(0, 1e6) / (5e-3 / WORKERS) - 1) < 0.1);
+}
+END_TEST
+
 /* Few bytes that asked for long work do not make hours of the next long body. */
 START_TEST(a_body_is_no_more_than_a_guess) {
     backlog_learn(backlog, BACKLOG_BODY, 300, 1);
@@ -320,6 +338,8 @@ static Suite *backlog_suite(void) {
     tcase_add_test(tests, kept_calls_are_not_asked);
     tcase_add_test(tests, no_limit_refuses_nobody);
     tcase_add_test(tests, speeds_are_learnt);
+    tcase_add_test(tests, a_worker_that_was_held_up_tells_little);
+    tcase_add_test(tests, short_calls_that_are_slow_are_learnt);
     tcase_add_test(tests, one_call_tells_much);
     tcase_add_test(tests, a_body_is_no_more_than_a_guess);
     tcase_add_test(tests, threads);
