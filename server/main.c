@@ -182,7 +182,7 @@ static bool start(struct program *program) {
     }
     if (!main_listen(&program->doors, &program->config) || !start_service(program) ||
         !start_tls(program) || !main_start_tracing(&program->service, &program->config) ||
-        !start_http(program) || !main_has_descriptors())
+        !main_has_descriptors(&program->config) || !start_http(program))
         return false;
     atomic_store(&program->service.phase, SERVICE_READY);
     main_announce(&program->doors, auth_has_keys(program->service.auth), &program->log);

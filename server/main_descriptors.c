@@ -28,23 +28,27 @@ void main_raise_descriptors(struct attn_config *config, struct access_log *log) 
     access_log_event(log, "limit", text);
 }
 
-bool main_has_descriptors(void) {
-    enum { SPARE = 8 }; /* some connections, and a file that is read again */
-    int taken[SPARE], count = 0;
+bool main_has_descriptors(const struct attn_config *config) {
+    /* Each I/O thread takes up to four; then some connections, and a file that is read again. */
+    enum { THREAD = 4, SPARE = 8, THREADS_MAX = 64, MOST = THREADS_MAX * THREAD + SPARE };
+    const size_t threads = config->io_threads < THREADS_MAX ? config->io_threads : THREADS_MAX;
+    const size_t needed = threads * THREAD + SPARE;
+    int taken[MOST];
+    size_t count = 0;
     struct rlimit limit;
     char text[240];
-    while (count < SPARE && (taken[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+    while (count < needed && (taken[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
         count++;
-    for (int i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         close(taken[i]);
-    if (count == SPARE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (count == needed || getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
     const unsigned long long allowed = limit.rlim_cur;
     snprintf(text, sizeof text,
-             "the system allows %llu descriptors, and the service itself takes all but %d of them: "
-             "allow %llu at least, and one more for each connection (ulimit -n, LimitNOFILE of "
-             "systemd, --ulimit nofile of a container)",
-             allowed, count, allowed + SPARE - (unsigned)count);
+             "the system allows %llu descriptors, %zu too few: allow %llu at least, and one more "
+             "for each connection (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of a "
+             "container)",
+             allowed, needed - count, allowed + needed - count);
     main_print_error(text);
     return false;
 }

@@ -27,7 +27,7 @@ void main_print_version(void);
 /* Has the system allow a descriptor for every connection, or lowers max_connections and logs it. */
 void main_raise_descriptors(struct attn_config *config, struct access_log *log);
 /* When all is open: whether clients can have some; false after it was said what to do. */
-bool main_has_descriptors(void);
+bool main_has_descriptors(const struct attn_config *config);
 
 /* The files of TLS. */
 struct http_tls_files main_tls_files(const struct attn_config *config);

@@ -248,13 +248,25 @@ void http_completed(void *context, struct MHD_Connection *connection, void **req
     exchange_unref(exchange);
 }
 
+/* The text of its head was the connection's, which has given its memory back. */
+static void lose_head(struct exchange *exchange) {
+    exchange->method_name = http_method_name(exchange->method);
+    exchange->path = exchange->route == NULL ? "" : exchange->route->path;
+    exchange->content_type = exchange->content_encoding = exchange->json_length = NULL;
+    exchange->accept = exchange->accept_encoding = exchange->if_none_match = NULL;
+    exchange->origin = exchange->host = exchange->authorization = exchange->tracestate = NULL;
+    exchange->query_count = 0;
+}
+
 /* Version 1.0 ends a connection without a word about its request where its buffer is full in front
    of a chunk. */
 static void end_forgotten(void *context, struct MHD_Connection *connection,
                           const struct http_peer *peer) {
     void *request = peer->exchange;
-    if (request != NULL)
-        http_completed(context, connection, &request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+    if (request == NULL)
+        return;
+    lose_head(request);
+    http_completed(context, connection, &request, MHD_REQUEST_TERMINATED_WITH_ERROR);
 }
 
 void http_connection(void *context, struct MHD_Connection *connection, void **socket_context,

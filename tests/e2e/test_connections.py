@@ -82,7 +82,7 @@ def allow(descriptors):
 def test_no_start_without_descriptors_for_connections():
     """With each number that it takes, it says what it lacks and ends, or answers."""
     ended = 0
-    for descriptors in range(6, 24):
+    for descriptors in range(6, 28):
         port = free_port()
         with subprocess.Popen(bound([BINARY, "--listen", f"127.0.0.1:{port}", "--log", "off"]),
                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(),
@@ -100,4 +100,4 @@ def test_no_start_without_descriptors_for_connections():
             finally:
                 process.terminate()
             assert process.wait() == 0
-    assert 10 < ended < 23
+    assert 10 < ended < 27
