@@ -98,7 +98,9 @@ static const struct refusal refusals[] = {
     {NUMBER_BOOL, "[null]", NUMBER_WRONG_TYPE, 1, "/0"},
 };
 
-static void expect_refusal(const struct refusal *refusal, const char *text, size_t length) {
+/* `before`: blanks in front of its text. */
+static void expect_refusal(const struct refusal *refusal, size_t before, const char *text,
+                           size_t length) {
     double out[ROOM];
     struct number_array_shape shape;
     struct number_fault fault = {SIZE_MAX, -1, {0}};
@@ -108,23 +110,26 @@ static void expect_refusal(const struct refusal *refusal, const char *text, size
     ck_assert_msg(result == refusal->result, "%s gave %d, expected %d", refusal->text, (int)result,
                   (int)refusal->result);
     number_fault_pointer(&fault, pointer);
-    ck_assert_msg(fault.offset == refusal->offset && strcmp(pointer, refusal->pointer) == 0,
+    ck_assert_msg(fault.offset == before + refusal->offset &&
+                      strcmp(pointer, refusal->pointer) == 0,
                   "%s faulted at %zu %s, expected %zu %s", refusal->text, fault.offset, pointer,
-                  refusal->offset, refusal->pointer);
+                  before + refusal->offset, refusal->pointer);
 }
 
 START_TEST(a_fault_is_named_and_placed) {
     const struct refusal *refusal = &refusals[_i];
     struct guard_page guard = guard_page_create(ROOM);
     const size_t length = strlen(refusal->text);
-    expect_refusal(refusal, guard_page_copy(&guard, refusal->text, length), length);
+    expect_refusal(refusal, 0, guard_page_copy(&guard, refusal->text, length), length);
     guard_page_free(&guard);
-    /* Followed by enough text for the fast scanner; where the end itself is no fault. */
+    /* Amid enough text for the fast scanner; where the end itself is no fault. */
     if (refusal->offset == length)
         return;
-    char padded[2 * ROOM + 1];
-    const int padded_length = snprintf(padded, sizeof padded, "%-*s", 2 * ROOM, refusal->text);
-    expect_refusal(refusal, padded, (size_t)padded_length);
+    enum { BEFORE = 16 };
+    char padded[BEFORE + 2 * ROOM + 1];
+    const int padded_length =
+        snprintf(padded, sizeof padded, "%*s%-*s", BEFORE, "", 2 * ROOM, refusal->text);
+    expect_refusal(refusal, BEFORE, padded, (size_t)padded_length);
 }
 END_TEST
 
@@ -178,12 +183,12 @@ START_TEST(the_distance_to_the_end_does_not_matter) {
     const char text[] = "[1,-2.5 ,0.125, 12345678,123456789,1.5e3,-0.0,true]";
     const double expected[] = {1, -2.5, 0.125, 12345678, 123456789, 1500, -0.0};
     for (int space = 0; space < 200; space++) {
-        char padded[sizeof text + 200];
+        char padded[16 + sizeof text + 200];
         double out[8];
         struct number_array_shape shape;
         struct number_fault fault;
-        const int length =
-            snprintf(padded, sizeof padded, "%.*s%*s]", (int)strlen(text) - 6, text, space, "");
+        const int length = snprintf(padded, sizeof padded, "%*s%.*s%*s]", space % 2 == 0 ? 16 : 0,
+                                    "", (int)strlen(text) - 6, text, space, "");
         ck_assert_int_eq(number_array_parse_f64(padded, (size_t)length, out, 8, &shape, &fault),
                          NUMBER_OK);
         ck_assert_uint_eq(shape.shape[0], 7);

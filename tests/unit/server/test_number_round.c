@@ -23,12 +23,14 @@ static uint64_t bits_of(enum number_type type, const char *number) {
         [NUMBER_F16] = UINT64_C(0x7c00),
         [NUMBER_BF16] = UINT64_C(0x7f80),
     };
-    char text[TEXT_ROOM + SPACE + 2];
+    enum { BEFORE = 16 };
+    char text[BEFORE + TEXT_ROOM + SPACE + 2];
     uint64_t out[2] = {0, 0};
     struct number_array_shape shape;
     struct number_fault fault;
-    const size_t length = (size_t)snprintf(text, sizeof text, "[%s%*s]", number, SPACE, "");
-    /* With room after it a number may go through the fast scanner, without it never does. */
+    const size_t length =
+        (size_t)snprintf(text, sizeof text, "[%*s%s%*s]", BEFORE, "", number, SPACE, "");
+    /* With room around it a number may go through the fast scanner, without it never does. */
     const enum number_result result =
         number_array_parse(type, text, length, &out[0], 1, &shape, &fault);
     text[length - 1 - SPACE] = ']';
