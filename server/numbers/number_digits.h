@@ -13,6 +13,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "server/numbers/number_tens.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are taken low byte first");
 
 /* Of bytes before the digits and from their begin on, which may be read whatever they are. */
@@ -41,9 +43,8 @@ static inline uint64_t number_mark8(uint64_t digits) {
 
 /* Appends the digits before the first mark to *mantissa and returns how many those are. */
 static inline int number_append8(uint64_t *mantissa, uint64_t digits, uint64_t marks) {
-    static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
     const int mark = __builtin_ctzll(marks); /* 8 count + 7 */
-    *mantissa = *mantissa * power[mark >> 3] + number_join8(digits << 8 << (63 - mark));
+    *mantissa = *mantissa * number_tens[mark >> 3] + number_join8(digits << 8 << (63 - mark));
     return mark >> 3;
 }
 
@@ -78,23 +79,6 @@ static inline uint64_t number_join16(__m128i digits) {
 /* The same; reads the 16 bytes before p too, for the digits are moved to the vector's end by being
    read again from where they end there. */
 static inline int number_append16_sse2(uint64_t *mantissa, const char *p) {
-    static const uint64_t power[] = {UINT64_C(1),
-                                     UINT64_C(10),
-                                     UINT64_C(100),
-                                     UINT64_C(1000),
-                                     UINT64_C(10000),
-                                     UINT64_C(100000),
-                                     UINT64_C(1000000),
-                                     UINT64_C(10000000),
-                                     UINT64_C(100000000),
-                                     UINT64_C(1000000000),
-                                     UINT64_C(10000000000),
-                                     UINT64_C(100000000000),
-                                     UINT64_C(1000000000000),
-                                     UINT64_C(10000000000000),
-                                     UINT64_C(100000000000000),
-                                     UINT64_C(1000000000000000),
-                                     UINT64_C(10000000000000000)};
     /* From byte `count` on, the last `count` of sixteen are 15: the rest are none of the digits. */
     static const uint8_t low_bits[32] = {[16] = 15, 15, 15, 15, 15, 15, 15, 15,
                                          15,        15, 15, 15, 15, 15, 15, 15};
@@ -105,7 +89,7 @@ static inline int number_append16_sse2(uint64_t *mantissa, const char *p) {
     const int count = __builtin_ctz(~(unsigned)are_digits);
     const __m128i last = _mm_loadu_si128((const __m128i *)(const void *)(p + count - 16));
     const __m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(low_bits + count));
-    *mantissa = *mantissa * power[count] + number_join16(_mm_and_si128(last, mask));
+    *mantissa = *mantissa * number_tens[count] + number_join16(_mm_and_si128(last, mask));
     return count;
 }
 #endif

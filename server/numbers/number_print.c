@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "server/numbers/number_format.h"
 #include "server/numbers/number_shortest.h"
+#include "server/numbers/number_tens.h"
 #include "server/numbers/numbers.h"
 
 #include <string.h>
@@ -31,31 +32,10 @@ static const struct triple triples[1000] = {HUNDRED(0), HUNDRED(1), HUNDRED(2), 
                                             HUNDRED(4), HUNDRED(5), HUNDRED(6), HUNDRED(7),
                                             HUNDRED(8), HUNDRED(9)};
 
-static const uint64_t powers[] = {UINT64_C(1),
-                                  UINT64_C(10),
-                                  UINT64_C(100),
-                                  UINT64_C(1000),
-                                  UINT64_C(10000),
-                                  UINT64_C(100000),
-                                  UINT64_C(1000000),
-                                  UINT64_C(10000000),
-                                  UINT64_C(100000000),
-                                  UINT64_C(1000000000),
-                                  UINT64_C(10000000000),
-                                  UINT64_C(100000000000),
-                                  UINT64_C(1000000000000),
-                                  UINT64_C(10000000000000),
-                                  UINT64_C(100000000000000),
-                                  UINT64_C(1000000000000000),
-                                  UINT64_C(10000000000000000),
-                                  UINT64_C(100000000000000000),
-                                  UINT64_C(1000000000000000000),
-                                  UINT64_C(10000000000000000000)};
-
 /* Of value > 0. 1233 / 4096 is log10(2). */
 static int count_digits(uint64_t value) {
     const int guess = (64 - __builtin_clzll(value)) * 1233 >> 12;
-    return guess + (value >= powers[guess]);
+    return guess + (value >= number_tens[guess]);
 }
 
 /* Stores ten bytes, of which the first nine are the digits. Returns how many zeros end those. */
@@ -83,13 +63,13 @@ static inline __attribute__((always_inline)) struct decimal fill(struct number_s
     const int room = wide ? 18 : 9;
     const uint64_t digits = shortest.digits;
     unsigned missing;
-    if (wide && digits >= powers[15]) /* a normal float64 has 16 or 17 digits … */
-        missing = 1u + (digits < powers[16]);
-    else if (!wide && digits >= powers[6]) /* … and a normal float32 has 7 to 9 */
-        missing = 0u + (digits < powers[7]) + (digits < powers[8]);
+    if (wide && digits >= number_tens[15]) /* a normal float64 has 16 or 17 digits … */
+        missing = 1u + (digits < number_tens[16]);
+    else if (!wide && digits >= number_tens[6]) /* … and a normal float32 has 7 to 9 */
+        missing = 0u + (digits < number_tens[7]) + (digits < number_tens[8]);
     else
         missing = (unsigned)(room - count_digits(digits));
-    return (struct decimal){digits * powers[missing], shortest.exponent + room - 1 - missing};
+    return (struct decimal){digits * number_tens[missing], shortest.exponent + room - 1 - missing};
 }
 
 /* Stores 9 or 18 digits and a byte after them. Returns how many zeros end those. */
@@ -97,8 +77,8 @@ static inline __attribute__((always_inline)) unsigned store_digits(uint64_t digi
                                                                    char *out) {
     if (!wide)
         return store_nine((uint32_t)digits, out);
-    const unsigned first = store_nine((uint32_t)(digits / powers[9]), out);
-    const unsigned second = store_nine((uint32_t)(digits % powers[9]), out + 9);
+    const unsigned first = store_nine((uint32_t)(digits / number_tens[9]), out);
+    const unsigned second = store_nine((uint32_t)(digits % number_tens[9]), out + 9);
     return second == 9 ? 9 + first : second;
 }
 
@@ -177,9 +157,9 @@ static size_t print_i64(uint64_t bits, char *out) {
     const uint64_t magnitude = negative ? 0 - bits : bits;
     const int digits = magnitude == 0 ? 1 : count_digits(magnitude);
     char text[28];
-    store_nine((uint32_t)(magnitude / powers[18]), text);
-    store_nine((uint32_t)(magnitude / powers[9] % powers[9]), text + 9);
-    store_nine((uint32_t)(magnitude % powers[9]), text + 18);
+    store_nine((uint32_t)(magnitude / number_tens[18]), text);
+    store_nine((uint32_t)(magnitude / number_tens[9] % number_tens[9]), text + 9);
+    store_nine((uint32_t)(magnitude % number_tens[9]), text + 18);
     out[0] = '-';
     memcpy(out + negative, text + 27 - digits, (size_t)digits);
     return (size_t)(negative + digits);
