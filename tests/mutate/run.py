@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("Makefile", "openapi.yaml", "docs", "dashboard", "core", "config", "server", "tools",
           "tests")
 HANGS_SECONDS = 120  # a test that passes takes 10 at most
+LONG_SECONDS = 600  # a build, or all of the tests over HTTP
+AT_ONCE = 6  # tests that one make links: it takes a second to begin, a link takes a tenth
 # A make that runs this must not hand its own flags and variables to those that build the copies.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 HTTP_TESTS = [f"tests/e2e/test_{name}.py" for name in (
@@ -75,7 +77,15 @@ class Copy:
 
     def __init__(self, folder):
         self.folder, self.seconds, self.finders = folder, {}, {}
-        self.copy_sources()
+
+    @classmethod
+    def of(cls, other, folder):
+        """What is built there, and the tests' times, so that both are found once only."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(other.folder, folder, copy_function=shutil.copy2)
+        copy = cls(folder)
+        copy.seconds = dict(other.seconds)
+        return copy
 
     def copy_sources(self):
         """Only what differs is written, so that a second run builds little; what went is removed,
@@ -96,22 +106,23 @@ class Copy:
             elif path.is_file() and path.relative_to(self.folder).as_posix() not in wanted:
                 path.unlink()
 
-    def run(self, *command, **environment):
+    def run(self, *command, limit=HANGS_SECONDS, **environment):
         """(exit code, output); a command that hangs has failed."""
         with subprocess.Popen(
                 command, cwd=self.folder, env={**ENVIRONMENT, **environment}, text=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 start_new_session=True) as process:
             try:
-                output, _ = process.communicate(timeout=HANGS_SECONDS)
+                output, _ = process.communicate(timeout=limit)
                 return process.returncode, output
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 return "hangs", process.communicate()[0]
 
-    def build(self, *targets):
+    def build(self, *targets, jobs=1):
         """Warnings do not matter: a fault may leave a variable unused."""
-        code, output = self.run("make", "-s", "-j1", "WERROR=", *targets)
+        code, output = self.run("make", "-s", f"-j{jobs}", "WERROR=", *targets,
+                                limit=LONG_SECONDS)
         assert code == 0, f"does not compile:\n{output[-3000:]}"
 
     def unit_tests(self, file):
@@ -123,22 +134,25 @@ class Copy:
         finders, seconds = self.finders.get(file, ()), self.seconds
         return sorted(names, key=lambda name: (name not in finders, seconds.get(name, 0), name))
 
-    def failing_test(self, file=None):
-        """The name of a test that fails, or None. Each is linked just before it runs."""
-        for name in self.unit_tests(file):
-            self.build(f"build/release/tests/{name}")
-            started = time.monotonic()
-            if self.run(f"build/release/tests/{name}")[0] != 0:
-                self.finders.setdefault(file, set()).add(name)
-                return name
-            self.seconds[name] = time.monotonic() - started
-        return self.failing_http_test()
+    def failing_test(self, file=None, jobs=1):
+        """The name of a test that fails, or None. A few are linked just before they run."""
+        names = self.unit_tests(file)
+        for few in (names[at:at + AT_ONCE] for at in range(0, len(names), AT_ONCE)):
+            self.build(*(f"build/release/tests/{name}" for name in few))
+            for name in few:
+                started = time.monotonic()
+                if self.run(f"build/release/tests/{name}")[0] != 0:
+                    self.finders.setdefault(file, set()).add(name)
+                    return name
+                self.seconds[name] = time.monotonic() - started
+        return self.failing_http_test(jobs)
 
-    def failing_http_test(self):
+    def failing_http_test(self, jobs):
         self.build("build/attentiond")
         code, output = self.run(
             str(ROOT / "build/venv/bin/python"), "-m", "pytest", "-x", "-q", "-p",
-            "no:cacheprovider", *HTTP_TESTS, ATTENTIOND="build/attentiond")
+            "no:cacheprovider", "-n", str(jobs), *HTTP_TESTS, limit=LONG_SECONDS,
+            ATTENTIOND="build/attentiond")
         failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return None if code == 0 else failed[0].split(" ")[1] if failed else f"pytest: {code}"
 
@@ -153,19 +167,24 @@ class Copy:
             path.write_text(clean)
 
 
-def prepare(number):
-    copy = Copy(ROOT / "build" / "mutate" / str(number))
-    found = copy.failing_test()
+def prepare(jobs):
+    """So many copies in which all tests pass."""
+    folder = ROOT / "build" / "mutate"
+    first = Copy(folder / "0")
+    first.copy_sources()
+    first.build("build/attentiond", *(f"build/release/tests/{name}"
+                                      for name in first.unit_tests(None)), jobs=jobs)
+    found = first.failing_test(jobs=jobs)
     assert found is None, f"{found} fails"
-    return copy
+    return [first, *(Copy.of(first, folder / str(number)) for number in range(1, jobs))]
 
 
 def plant_all(rows, jobs):
     """[(fault, what finds it or None)], printed as they come."""
+    copies = SimpleQueue()
+    for copy in prepare(jobs):
+        copies.put(copy)
     with ThreadPoolExecutor(jobs) as pool:
-        copies = SimpleQueue()
-        for copy in pool.map(prepare, range(jobs)):
-            copies.put(copy)
 
         def plant(fault):
             copy = copies.get()
