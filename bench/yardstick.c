@@ -13,6 +13,8 @@
 
 enum { SIDE = 2048, PEAK_STEPS = 1000000 };
 
+#define SAMPLE_SECONDS 0.05
+
 struct yardstick {
     float *a, *b, *c[YARDSTICK_THREADS];
 };
@@ -119,8 +121,14 @@ double yardstick_peak(void) {
 
 double yardstick_time(void (*run)(void *argument), void *argument) {
     const double begin = yardstick_now();
-    run(argument);
-    return yardstick_now() - begin;
+    size_t runs = 0;
+    double seconds = 0;
+    while (seconds < SAMPLE_SECONDS) {
+        run(argument);
+        runs++;
+        seconds = yardstick_now() - begin;
+    }
+    return seconds / (double)runs;
 }
 
 struct yardstick_kept yardstick_keep(const double *values, const double *fma, size_t rounds) {

@@ -57,7 +57,9 @@ double yardstick_peak_of(size_t threads, const char *kernel);
 double yardstick_now(void);
 double yardstick_median(double *values, size_t count);
 
-/* Seconds that `run(argument)` takes. */
+/* Seconds that `run(argument)` takes: the mean of as many, one at least, as fill 50 ms. A single
+ * call of a few milliseconds after a long wait would be told by how soon a sleeping thread wakes.
+ */
 double yardstick_time(void (*run)(void *argument), void *argument);
 
 #endif
