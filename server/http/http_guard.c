@@ -15,6 +15,7 @@ struct sight {
     unsigned lengths, codings, hosts, packings, keys;
     const char *length, *coding, *expect;
     const char *bad_name; /* a header name that is no token or pretends to be another */
+    bool has_cr;          /* within a value, where others may end the line */
 };
 
 /* RFC 9110, section 5.6.2. */
@@ -36,6 +37,7 @@ static enum MHD_Result see(void *context, enum MHD_ValueKind kind, const char *n
     struct sight *sight = context;
     (void)kind;
     value = value == NULL ? "" : value;
+    sight->has_cr |= strchr(value, '\r') != NULL;
     if (!is_token(name) || pretends(name, "content-length") ||
         pretends(name, "transfer-encoding")) {
         sight->bad_name = name;
@@ -75,6 +77,9 @@ static bool guard_headers(const struct sight *sight, bool is_1_1, struct problem
         return framing(problem, "A header name has characters that no token has, or is a folded "
                                 "framing header. Send each header on one line, without space "
                                 "before its colon.");
+    if (sight->has_cr)
+        return framing(problem, "A header has a carriage return within its value. End each line "
+                                "with a carriage return and a line feed.");
     if (sight->hosts > 1 || (sight->hosts == 0 && is_1_1))
         return framing(problem, "HTTP/1.1 needs exactly one Host header.");
     if (sight->lengths > 1)
@@ -136,7 +141,8 @@ static bool guard_target(struct exchange *exchange, struct problem *problem) {
 bool http_guard(const struct http_head *head, struct problem *problem) {
     struct sight sight = {0};
     MHD_get_connection_values(head->connection, MHD_HEADER_KIND, see, &sight);
-    if (!guard_headers(&sight, strcmp(head->version, MHD_HTTP_VERSION_1_1) == 0, problem) ||
+    if (!http_guard_bytes(head, problem) ||
+        !guard_headers(&sight, strcmp(head->version, MHD_HTTP_VERSION_1_1) == 0, problem) ||
         !guard_body(&sight, head->exchange, problem) || !guard_target(head->exchange, problem))
         return false;
     if (head->exchange->method == HTTP_OTHER) {

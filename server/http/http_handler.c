@@ -191,7 +191,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     exchange->method_name = method;
     exchange->thread = thread;
     exchange->arena = &thread->arena;
-    const struct http_head head = {connection, version, exchange};
+    const struct http_head head = {connection, peer->target_end, version, exchange};
     return begin(thread, connection, &head);
 }
 
@@ -306,6 +306,7 @@ void *http_first_line(void *context, const char *uri, struct MHD_Connection *con
         return NULL;
     peer->escaped_path = uri[strcspn(uri, "%?")] == '%';
     peer->errors = route_errors(uri);
+    peer->target_end = uri + strlen(uri);
     atomic_store(&peer->phase, PEER_HEAD);
     http_guard_line(context, peer, uri);
     return NULL;

@@ -66,6 +66,7 @@ struct http_server {
 /* The head as the framing guards see it. */
 struct http_head {
     struct MHD_Connection *connection;
+    const char *target_end; /* of the target as it came; to compare and no more */
     const char *version;
     struct exchange *exchange;
 };
@@ -75,6 +76,9 @@ struct http_head {
  * unknown codings, header names that other parsers would read differently.
  */
 bool http_guard(const struct http_head *head, struct problem *problem);
+
+/* Refuses with false and *problem a head with bytes that the library does not tell of. */
+bool http_guard_bytes(const struct http_head *head, struct problem *problem);
 
 /* Fills what the exchange has of the head; `peer` is NULL where there was no memory for one. */
 void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,

@@ -49,6 +49,7 @@ struct http_peer {
     bool has_asked;                     /* it has brought a request */
     bool at_ops;                        /* it came to an operators' address */
     bool escaped_path;                  /* the current request's path has percent signs */
+    const char *target_end;             /* of the current request, to compare and no more */
     enum problem_form errors;           /* of the current request's path */
     bool may_linger;                    /* the client may still be sending when it is closed */
     bool may_ask;                       /* the current request is HTTP/1.1: see http_warden.c */
