@@ -113,15 +113,16 @@ static json_t *resource_json(void) {
     return json_pack("{s:o}", "attributes", list);
 }
 
-char *trace_json_write(const struct trace_record *records, size_t count) {
-    json_t *const spans = json_array();
+char *trace_json_write(const struct trace_record *records, size_t count, uint64_t *spans) {
+    json_t *const list = json_array();
     for (size_t i = 0; i < count; i++) {
-        add_server_span(spans, &records[i]);
-        add_stages(spans, &records[i]);
+        add_server_span(list, &records[i]);
+        add_stages(list, &records[i]);
     }
+    *spans = json_array_size(list);
     json_t *const whole = json_pack("{s:[{s:o, s:[{s:{s:s, s:s}, s:o}]}]}", "resourceSpans",
                                     "resource", resource_json(), "scopeSpans", "scope", "name",
-                                    "attentiond", "version", ATTN_VERSION, "spans", spans);
+                                    "attentiond", "version", ATTN_VERSION, "spans", list);
     char *const text = whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     return text;

@@ -32,7 +32,8 @@ static inline uint64_t trace_record_spans(const struct trace_record *record) {
     return 1 + record->parts.count;
 }
 
-/* The body of a POST to /v1/traces, from malloc; NULL when there is no memory. */
-char *trace_json_write(const struct trace_record *records, size_t count);
+/* The body of a POST to /v1/traces, from malloc; NULL when there is no memory. *spans: how many are
+   in it, which are fewer than there were where memory lacked for some. */
+char *trace_json_write(const struct trace_record *records, size_t count, uint64_t *spans);
 
 #endif

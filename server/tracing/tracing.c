@@ -85,12 +85,15 @@ static void write_url(struct tracing *tracing) {
 
 /* ---- what is sent ---- */
 
-static void count(atomic_uint_least64_t *counter, const struct trace_record *records,
-                  size_t number) {
+static void count(atomic_uint_least64_t *counter, uint64_t spans) {
+    atomic_fetch_add_explicit(counter, spans, memory_order_relaxed);
+}
+
+static uint64_t spans_of(const struct trace_record *records, size_t number) {
     uint64_t spans = 0;
     for (size_t i = 0; i < number; i++)
         spans += trace_record_spans(&records[i]);
-    atomic_fetch_add_explicit(counter, spans, memory_order_relaxed);
+    return spans;
 }
 
 /* The log hears of changes, not of every batch. */
@@ -145,14 +148,17 @@ static enum trace_outcome post(struct tracing *tracing, const char *json) {
 }
 
 static void send_batch(struct tracing *tracing, size_t number) {
-    char *const json = trace_json_write(tracing->batch, number);
+    uint64_t made = 0;
+    char *const json = trace_json_write(tracing->batch, number, &made);
     enum trace_outcome outcome = post(tracing, json);
     int64_t ms = PAUSE_MS;
     for (int tries = 1; outcome == TRACE_BUSY && tries < TRIES && pause_for(tracing, ms); tries++) {
         outcome = post(tracing, json);
         ms *= 2;
     }
-    count(outcome == TRACE_SENT ? &tracing->sent : &tracing->dropped, tracing->batch, number);
+    const uint64_t sent = outcome == TRACE_SENT ? made : 0;
+    count(&tracing->sent, sent);
+    count(&tracing->dropped, spans_of(tracing->batch, number) - sent);
     free(json);
 }
 
@@ -196,7 +202,7 @@ void tracing_note(struct tracing *tracing, const struct trace_record *record) {
     if (is_news)
         pthread_cond_signal(&tracing->changed);
     if (!fits)
-        count(&tracing->dropped, record, 1);
+        count(&tracing->dropped, trace_record_spans(record));
 }
 
 /* By the id's last digits, which every sampler of OpenTelemetry's takes. */

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import raw
 from support.client import pack
-from support.collector import Collector
+from support.collector import Collector, Odd
 from support.daemon import BINARY, Daemon, environment, free_port
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -208,6 +208,54 @@ def test_one_that_hangs():
                 assert all(connection.answer().status == 200 for _ in range(100))
         assert raw.samples(daemon.client)[DROPPED] > 100
         assert calls_are_fast(daemon) and ends_soon(daemon)
+
+
+def endless(piece):
+    """Until nobody listens any more."""
+    def pieces(closing):
+        yield b"HTTP/1.1 200 OK\r\n"
+        while not closing.is_set():
+            yield piece
+    return pieces
+
+
+def trickle(closing):
+    for byte in b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 100:
+        yield bytes([byte])
+        closing.wait(0.1)
+
+
+def late(closing):
+    closing.wait(1)
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+ODD = {  # what they answer, and whether the spans count as sent
+    "nothing": (lambda _: [], False),
+    "no HTTP": (lambda _: [b"\0\1\2 what?\r\n\r\n"], False),
+    "HTTP/2": (lambda _: [b"HTTP/2 200\r\n\r\n"], True),
+    "half a head": (lambda _: [b"HTTP/1.1 200 OK\r\nContent-"], True),
+    "less than it says": (lambda _: [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"], False),
+    "bad chunks": (lambda _: [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz"], False),
+    "elsewhere": (lambda _: [b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\n"
+                             b"Content-Length: 0\r\n\r\n"], False),
+    "a page": (lambda _: [b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"], True),
+    "late": (late, True),
+    "a head without end": (endless(b"X-A: " + b"a" * 65536 + b"\r\n"), False),
+    "a body without end": (endless(b"\r\n" + b"a" * 65536), False),
+    "a byte at a time": (trickle, False),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_one_that_answers_oddly(name):
+    """No call waits, and the daemon is as before; at its end it waits no longer than for others."""
+    pieces, counts = ODD[name]
+    with Odd(pieces) as collector, Daemon("--otlp-endpoint", collector.url) as daemon:
+        assert calls_are_fast(daemon, 3)
+        raw.until(lambda: raw.samples(daemon.client)[SENT if counts else DROPPED] >= 3 * 7)
+        assert raw.samples(daemon.client)[DROPPED if counts else SENT] == 0
+        assert calls_are_fast(daemon, 3) and ends_soon(daemon)
 
 
 # ---- what is refused ----

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A collector of spans on a port of its own, that can be told to behave badly."""
+import contextlib
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,6 +20,36 @@ def values(attributes):
     """[{"key", "value": {type: value}}] as a dict; intValue is a string in OTLP's JSON."""
     return {one["key"]: int(value) if kind == "intValue" else value
             for one in attributes for kind, value in one["value"].items()}
+
+
+class Odd:
+    """One that answers each connection with these bytes, whatever it is told: `pieces` makes them
+    anew each time, and may take its time. It then closes."""
+
+    def __init__(self, pieces):
+        self.pieces, self.closing = pieces, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 20)
+            for piece in self.pieces(self.closing):
+                connection.sendall(piece)
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *failure):
+        self.closing.set()
+        self.listener.close()
 
 
 class Collector:

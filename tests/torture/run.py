@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import yaml  # noqa: E402
 
-from torture import exchanges, faults, reload, sessions, start  # noqa: E402
+from torture import exchanges, faults, reload, sessions, spans, start  # noqa: E402
 from torture.victim import Victim  # noqa: E402
 
 MOST_REPORTED = 20
@@ -60,9 +60,9 @@ class Report:
             print(f"{fault:20}", ", ".join(words))
         if self.lost:
             print(f"GnuTLS lost {self.lost} blocks of memory in handshakes that it had to end")
-        names = self.played - {start.NAME, reload.NAME}
-        print(f"{sum(self.outcomes.values())} failures in {len(names)} exchanges, the start and "
-              f"the reload, {len(self.wrong)} of them wrong")
+        names = self.played - {start.NAME, reload.NAME, spans.NAME}
+        print(f"{sum(self.outcomes.values())} failures in {len(names)} exchanges, the start, "
+              f"the reload and the spans, {len(self.wrong)} of them wrong")
 
 
 def rows_of(victim):
@@ -134,6 +134,8 @@ def main():
         serve(Path(folder), arguments, report)
         if arguments.only in reload.NAME:
             reload.play_change(Path(folder), report)
+        if arguments.only in spans.NAME:
+            spans.torture(Path(folder), arguments.share, arguments.seed, report)
         if arguments.only in start.NAME:
             start.torture(Path(folder), arguments.share, arguments.seed, report)
     report.print()
