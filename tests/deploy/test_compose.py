@@ -31,10 +31,14 @@ def test_it_is_published_on_this_machine_alone(services):
         assert item["environment"]["ATTENTIOND_INSECURE"] == "on"
 
 
-def test_it_says_a_call_whose_map_is_then_there(services):
+def test_it_shows_a_map_and_says_a_call_whose_map_is_then_there(services):
     (text,) = services["hello"]["command"]
     (line,) = [line.strip() for line in text.splitlines() if "curl" in line]
     with Daemon("--captures") as daemon:
+        script = text.replace("$$", "$").replace("haproxy/8080", f"127.0.0.1/{daemon.port}")
+        shown = subprocess.run([*services["hello"]["entrypoint"], script], capture_output=True,
+                               text=True, check=True).stdout
+        assert '"weights":[[0.66976154,0.33023846],' in shown and line in shown
         line = line.replace("http://localhost:8080", f"http://127.0.0.1:{daemon.port}")
         said = subprocess.run(line, shell=True, capture_output=True, text=True, check=True).stdout
         assert json.loads(said)["weights"][0][0] > 0.6

@@ -78,13 +78,23 @@ def wait_until_both_serve():
 
 
 def test_what_it_says_works_and_the_map_is_there(stack):
+    wait_until(lambda: "curl" in containers.podman("logs", "docker_hello_1"))
     said = containers.podman("logs", "docker_hello_1")
+    assert '"weights":[[0.66976154,0.33023846],' in said, said
     (line,) = [line for line in said.splitlines() if "curl" in line]
     printed = subprocess.run(line, shell=True, capture_output=True, text=True, check=True).stdout
     assert json.loads(printed)["weights"][0][0] > 0.6
     for _ in range(5):
         names = [item["name"] for item in ask(PORT, "/v1/captures")["captures"]]
         assert names == ["first"]
+
+
+def test_the_dashboard_shows_it(stack):
+    """As a browser has the page, which asks for what is kept."""
+    containers.need("chromium")
+    page = containers.run("chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
+                          "--virtual-time-budget=10000", "--dump-dom", f"http://127.0.0.1:{PORT}/")
+    assert ">first<" in page.stdout, page.stdout[-3000:]
 
 
 def test_replicas_come_and_go_and_die(stack):
