@@ -197,13 +197,19 @@ coverage: ## which branches the tests take, as long as all of them take (COVERAG
 	$(PYTHON) tests/coverage.py $(O)/coverage/obj $(COVERAGE)
 
 DEPLOY ?= tests/deploy/test_*.py
-.PHONY: test-deploy test-compose
+.PHONY: test-deploy test-compose test-image-otlp test-image-arm
 test-deploy: ## the image, replicas behind HAProxy, the chart, alerts (DEPLOY=files, IMAGE=name of one that is there)
 	+@$(parallel) $(DAEMON)
 	ATTENTIOND=$(DAEMON) $(PYTHON) -m pytest -q -rs -p no:cacheprovider $(DEPLOY) $(PYTEST_ARGS)
 
-test-compose: DEPLOY = tests/deploy/whole
+test-compose: DEPLOY = tests/deploy/whole/test_compose_up.py
 test-compose: test-deploy ## docker/compose.yaml as it is, by podman-compose, on 8080, 9090 and 9093
+
+test-image-otlp: DEPLOY = tests/deploy/whole/test_image_otlp.py
+test-image-otlp: test-deploy ## the image that sends spans, built and asked: two minutes
+
+test-image-arm: DEPLOY = tests/deploy/whole/test_image_arm.py
+test-image-arm: test-deploy ## the image for 64-bit ARM, built and asked under qemu: a quarter of an hour (IMAGE_ARM=name)
 
 load: ## many small calls at once, half of them wrong (VARIANT=..., LOAD='--requests N')
 	+@$(parallel) $(DAEMON)
@@ -433,9 +439,13 @@ deb: ## Debian packages of what is committed, under build/deb (needs debhelper)
 	@tools/make-deb $(VERSION) $(O)/deb
 
 CONTAINER ?= docker
-.PHONY: image
+.PHONY: image image-arm64
 image: ## build the container image attentiond (CONTAINER=podman)
-	$(CONTAINER) build -f docker/Dockerfile -t attentiond --build-arg VERSION=$(VERSION) \
+image-arm64: ## the one for 64-bit ARM, attentiond:arm64; elsewhere under qemu, a quarter of an hour
+image-arm64: IMAGE_OPTIONS = --platform linux/arm64 -t attentiond:arm64
+IMAGE_OPTIONS = -t attentiond
+image image-arm64:
+	$(CONTAINER) build -f docker/Dockerfile $(IMAGE_OPTIONS) --build-arg VERSION=$(VERSION) \
 	    --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null || echo unknown) .
 
 # ---- formats and linters ----

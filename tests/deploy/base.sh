@@ -3,11 +3,14 @@
 # Makes the image that docker/Dockerfile begins from out of Debian's packages, for a machine that
 # reaches no registry, and gives it to podman under that name. Its root is kept beside the images.
 #
-#   tests/deploy/base.sh FOLDER NAME
+#   tests/deploy/base.sh FOLDER NAME [ARCHITECTURE]
+#
+# Another architecture than this machine's, as arm64, takes an emulator that the kernel starts.
 set -eu
 
 folder=$1
 name=$2
+arch=${3:-$(dpkg --print-architecture)}
 suite=bookworm
 root=$folder/$suite.tar
 
@@ -22,7 +25,7 @@ make_root() {
     security=$(archive debian-security)
     [ -n "$uri" ] || { echo 'no Debian archive among the sources of apt' >&2; exit 1; }
     rm -rf "$folder/tree"
-    debootstrap --variant=minbase "$suite" "$folder/tree" "$uri"
+    debootstrap --variant=minbase --arch="$arch" "$suite" "$folder/tree" "$uri"
     printf 'deb %s %s main\n' "$uri" "$suite" "$uri" "$suite-updates" \
         ${security:+"$security" "$suite-security"} >"$folder/tree/etc/apt/sources.list"
     cat >"$folder/tree/etc/apt/apt.conf.d/docker-clean" <<'CONF'
@@ -39,4 +42,4 @@ CONF
 
 mkdir -p "$folder"
 [ -e "$root" ] || make_root >"$folder/$suite.log" 2>&1 || { tail -n 20 "$folder/$suite.log" >&2; exit 1; }
-podman image exists "$name" || podman import -q "$root" "$name" >/dev/null
+podman image exists "$name" || podman import -q --arch "$arch" "$root" "$name" >/dev/null

@@ -85,10 +85,11 @@ def prepare():
     expect(once(BASE, "true"), "no container starts")
 
 
-def build(name, *options):
+def build(name, *options, seconds=600):
     """From nothing, with no time of its own. Returns the name."""
     run("buildah", "bud", "--isolation", "chroot", "--pull-never", "--no-cache", "--timestamp", "0",
-        "--format", "docker", "--file", "docker/Dockerfile", "--tag", name, *options, ".")
+        "--format", "docker", "--file", "docker/Dockerfile", "--tag", name, *options, ".",
+        seconds=seconds)
     return name
 
 
