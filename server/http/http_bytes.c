@@ -25,7 +25,7 @@ struct walk {
     bool is_whole;
 };
 
-/* Huge where `to` lies before `from`, or elsewhere. */
+/* Huge where `to` lies before `from`, or elsewhere, or is NULL. */
 static size_t distance(const char *from, const char *to) {
     return (uintptr_t)to - (uintptr_t)from;
 }
@@ -42,7 +42,7 @@ static enum MHD_Result step(void *context, enum MHD_ValueKind kind, const char *
     struct walk *const walk = context;
     (void)kind;
     walk->is_whole = walk->is_whole && skips(walk, name, 1, LINE_END);
-    if (!walk->is_whole || value == NULL)
+    if (!walk->is_whole)
         return MHD_NO;
     const char *const colon = name + strlen(name);
     const size_t blanks = distance(colon + 1, value);
@@ -58,7 +58,7 @@ bool http_guard_bytes(const struct http_head *head, struct problem *problem) {
     const char *const start = head->exchange->method_name;
     struct walk walk = {.at = head->version + strlen(head->version),
                         .end = size == NULL ? NULL : start + size->header_size,
-                        .is_whole = size != NULL && head->target_end + 1 == head->version};
+                        .is_whole = head->target_end + 1 == head->version};
     MHD_get_connection_values(head->connection, MHD_HEADER_KIND, step, &walk);
     if (walk.is_whole && skips(&walk, walk.end, 2, HEAD_END))
         return true;
