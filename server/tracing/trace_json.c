@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* From OTLP's definition of a span and its status. */
@@ -113,6 +114,21 @@ static json_t *resource_json(void) {
     return json_pack("{s:o}", "attributes", list);
 }
 
+/* json_dumps() does not see that it had no memory for a name, and leaves it out: the text is
+   measured first, and then there is all of it or none. */
+static char *text_of(const json_t *whole) {
+    const size_t size = json_dumpb(whole, NULL, 0, JSON_COMPACT);
+    char *const text = size == 0 ? NULL : malloc(size + 1);
+    if (text == NULL)
+        return NULL;
+    if (json_dumpb(whole, text, size, JSON_COMPACT) != size) {
+        free(text);
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
 char *trace_json_write(const struct trace_record *records, size_t count, uint64_t *spans) {
     json_t *const list = json_array();
     for (size_t i = 0; i < count; i++) {
@@ -123,7 +139,7 @@ char *trace_json_write(const struct trace_record *records, size_t count, uint64_
     json_t *const whole = json_pack("{s:[{s:o, s:[{s:{s:s, s:s}, s:o}]}]}", "resourceSpans",
                                     "resource", resource_json(), "scopeSpans", "scope", "name",
                                     "attentiond", "version", ATTN_VERSION, "spans", list);
-    char *const text = whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT);
+    char *const text = text_of(whole);
     json_decref(whole);
     return text;
 }

@@ -79,13 +79,15 @@ def play_one(victim, fault, number, persists):
 
 
 def assert_sent_whole(victim, collector):
-    """A call is traced as ever, and what is counted is what the collector has."""
+    """A call is traced as ever; what is counted as sent has come, and nothing that is broken."""
     name, sent = "after-all", victim.samples()[SENT]
     with raw.Connection(victim.port) as connection:
         connection.ask(TRACED.sent.replace(b"\r\n", f"\r\nX-Request-Id: {name}\r\n".encode(), 1))
     raw.until(lambda: collector.of(name) is not None and victim.samples()[SENT] == sent + SPANS)
     assert len(collector.of(name)[1]) == SPANS - 1
-    assert len(collector.spans()) == victim.samples()[SENT], "what was sent is not what came"
+    # An answer that was lost is for the daemon as one that was never given.
+    assert len(collector.spans()) >= victim.samples()[SENT], "not all came that was sent"
+    assert not collector.broken, collector.broken
 
 
 def count(victim, fault):
