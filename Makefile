@@ -92,6 +92,7 @@ BENCH_MAIN := $(shell grep -l '^int main\>' bench/*.c 2>/dev/null)
 BENCH_SHARED := $(filter-out $(BENCH_MAIN),$(wildcard bench/*.c))
 # Their figures are docs/reliability.md's, not docs/performance.md's.
 BENCH_LOAD := overload tricklers
+BENCH_PEERS := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/peers/*.c))
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 CORE := $(BUILD)/libattention.a
@@ -244,7 +245,7 @@ mutate: ## plant faults in a copy of the core, one at a time, that tests must fi
 
 bench: ## measure all and write docs/performance.md, six to ten minutes (BENCH='numbers kernels' only shows these)
 	@test -n "$(BENCHES)" || { echo "make bench: there are no benchmarks under bench" >&2; exit 1; }
-	+@$(parallel) $(BENCHES) $(BUILD)/bench/peers/own $(DAEMON)
+	+@$(parallel) $(BENCHES) $(BENCH_PEERS) $(DAEMON)
 ifeq ($(BENCH),)
 	@$(or $(wildcard $(PYTHON)),python3) bench/report.py --bench $(BUILD)/bench $(filter-out $(BENCH_LOAD),$(notdir $(BENCHES)))
 else

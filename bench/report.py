@@ -29,7 +29,7 @@ ENCODINGS = "bench/encodings/compare.py"
 
 def command_of(name, bench):
     if name == "peers":
-        return [sys.executable, PEERS, "--own", f"{bench}/peers/own"]
+        return [sys.executable, PEERS, "--own", f"{bench}/peers"]
     if name == "encodings":
         return [sys.executable, ENCODINGS]
     program, arguments = EXTRA.get(name, (name, []))

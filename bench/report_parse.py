@@ -16,12 +16,13 @@ DECODE = re.compile(
     rf"GB/s read, (?P<of_peak>{NUMBER}) of the FMA peak"
     rf"(?: \(goal (?P<goal>{NUMBER}) of (?P<goal_of>\w+)\))?"
     r"  (?P<rounds>\d+) rounds, (?P<discarded>\d+) discarded")
+CASE = r"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+(?: b?f\d+ \S+)?)?)"
 PEER = re.compile(
-    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): (?P<peer>.+) (?P<ms>{NUMBER}) ms, (?P<own>\S+) "
+    rf"{CASE}: (?P<peer>.+) (?P<ms>{NUMBER}) ms, (?P<own>\S+) "
     rf"(?P<own_ms>{NUMBER}) ms: (?P<ratio>{NUMBER}) times as long \((?P<least>{NUMBER}) to "
     rf"(?P<most>{NUMBER})\), (?P<rounds>\d+) rounds")
 BEST = re.compile(
-    rf"(?P<case>\S+ n=\d+ D=\d+(?: G=\d+)?): best of (?P<family>\S+), (?P<peer>\S+), to "
+    rf"{CASE}: best of (?P<family>\S+), (?P<peer>\S+), to "
     rf"(?P<own>\S+): (?P<ratio>{NUMBER}) \(goal (?P<goal>{NUMBER})")
 # A line of bench/figure.c.
 FIGURE = re.compile(

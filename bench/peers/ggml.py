@@ -11,6 +11,7 @@ import numpy
 PACKAGE = "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "peers" / PACKAGE
 FLOAT32, FLOAT16 = 0, 1  # enum ggml_type
+KINDS = {"f32": FLOAT32, "f16": FLOAT16, "bf16": 30}
 SLACK = 64 << 20  # bytes beyond the tensors' own
 POINTER, REAL, LONG = ctypes.c_void_p, ctypes.c_float, ctypes.c_int64
 
@@ -56,6 +57,9 @@ class Library:
                               LONG, LONG, LONG)
         self.flash = declare(base, "ggml_flash_attn_ext", POINTER, POINTER, POINTER, POINTER,
                              POINTER, POINTER, REAL, REAL, REAL)
+        self.view = declare(base, "ggml_view_3d", POINTER, POINTER, POINTER, LONG, LONG, LONG,
+                            ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
+        self.into = declare(base, "ggml_cpy", POINTER, POINTER, POINTER, POINTER)
         self.graph = declare(base, "ggml_new_graph", POINTER, POINTER)
         self.expand = declare(base, "ggml_build_forward_expand", None, POINTER, POINTER)
         self.data = declare(base, "ggml_get_data", POINTER, POINTER)
@@ -93,27 +97,24 @@ def causal_mask(queries, keys):
     return numpy.triu(numpy.full((queries, keys), -numpy.inf, numpy.float16), 1 + keys - queries)
 
 
-class Attention:
-    """A graph of one operator over copies of q [H,Tq,D], k and v [Hkv,Tk,D]."""
+class Graph:
+    """Operators in memory of their own, computed in the order in which they were added."""
 
-    def __init__(self, q, k, v, causal, threads):
-        self.lib = lib = library()
-        self.backend = backend(threads)
-        operands = [q, k, v, *([causal_mask(q.shape[1], k.shape[1])] if causal else [])]
-        self.shape = (q.shape[1], q.shape[0], v.shape[2])  # of the output: [Tq,H,D]
-        size = sum(operand.nbytes for operand in operands) + 2 * q.nbytes + SLACK
-        self.memory = lib.context(ContextParameters(size, None, False))
-        tensors = [self.copy(operand) for operand in operands] + [None] * (not causal)
-        self.output = lib.flash(self.memory, *tensors, q.shape[2] ** -0.5, 0, 0)
-        self.steps = lib.graph(self.memory)
-        lib.expand(self.steps, self.output)
+    def __init__(self, size, threads):
+        self.lib, self.backend = library(), backend(threads)
+        self.memory = self.lib.context(ContextParameters(size, None, False))
+        self.steps = self.lib.graph(self.memory)
 
-    def copy(self, operand):
-        kind = FLOAT16 if operand.itemsize == 2 else FLOAT32
+    def copy(self, operand, kind=None):
+        if kind is None:
+            kind = FLOAT16 if operand.itemsize == 2 else FLOAT32
         sizes = (*reversed(operand.shape), 1, 1)[:4]
         tensor = self.lib.tensor(self.memory, kind, *sizes)
         ctypes.memmove(self.lib.data(tensor), operand.ctypes.data, operand.nbytes)
         return tensor
+
+    def add(self, tensor):
+        self.lib.expand(self.steps, tensor)
 
     def __call__(self):
         if self.lib.compute(self.backend, self.steps) != 0:
@@ -126,6 +127,49 @@ class Attention:
 
     def __del__(self):
         self.lib.free(self.memory)
+
+
+class Attention(Graph):
+    """A graph of one operator over copies of q [H,Tq,D], k and v [Hkv,Tk,D]."""
+
+    def __init__(self, q, k, v, causal, threads):
+        operands = [q, k, v, *([causal_mask(q.shape[1], k.shape[1])] if causal else [])]
+        super().__init__(sum(x.nbytes for x in operands) + 2 * q.nbytes + SLACK, threads)
+        self.shape = (q.shape[1], q.shape[0], v.shape[2])  # of the output: [Tq,H,D]
+        tensors = [self.copy(operand) for operand in operands] + [None] * (not causal)
+        self.output = self.lib.flash(self.memory, *tensors, q.shape[2] ** -0.5, 0, 0)
+        self.add(self.output)
+
+
+def packed(values, dtype):
+    """float32 as bytes of the type, bfloat16 cut off."""
+    if dtype == "bf16":
+        return (values.view(numpy.uint32) >> 16).astype(numpy.uint16)
+    return values.astype({"f32": numpy.float32, "f16": numpy.float16}[dtype])
+
+
+class Step(Graph):
+    """A new row [Hkv,D] goes in the last place of caches [Hkv,n,D], and q [H,D] attends over
+    them."""
+
+    def __init__(self, q, new, kept, dtype, threads):
+        caches = packed(kept, dtype)
+        super().__init__(2 * caches.nbytes + SLACK // 16, threads)
+        kind, (heads, width), n = KINDS[dtype], q.shape, kept.shape[1]
+        self.shape = (heads, width)
+        row, rows = width * caches.itemsize, width * caches.itemsize * n
+        tensors = [self.copy(caches, kind) for _ in range(2)]
+        for tensor in tensors:
+            place = self.lib.view(self.memory, tensor, width, 1, len(new), row, rows,
+                                  (n - 1) * row)
+            self.add(self.lib.into(self.memory, self.copy(new[:, None]), place))
+        self.output = self.lib.flash(self.memory, self.copy(q[:, None]), *tensors, None,
+                                     width ** -0.5, 0, 0)
+        self.add(self.output)
+
+
+def step(q, new, kept, dtype, threads):
+    return Step(q, new, kept, dtype, threads)
 
 
 def attention(q, k, v, causal, threads):

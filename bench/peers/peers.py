@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Our kernels against what else computes attention on a CPU: onnxruntime's operators and, where
-they are installed, ggml's flash attention and torch. Float32, 8 query heads, two threads each;
-between two contestants a pause, in which threads go to sleep. In every round each contestant runs,
+they are installed, ggml's flash attention and torch. 8 query heads, two threads each; float32, but
+for steps, whose caches are of each type that a peer has too (steps.py). Between two contestants a pause, in which threads go to sleep. In every round each contestant runs,
 the short ones several times for a median, in an order that turns; a ratio is the median over the
 rounds of theirs over ours, with the smallest and the largest beside it.
 
-  bench/peers/peers.py [--own build/release/bench/peers/own] [--rounds 7] [--only 'causal n=1024']
+  bench/peers/peers.py [--own build/release/bench/peers] [--rounds 7] [--only 'causal n=1024']
 """
 import argparse
 import importlib.util
@@ -16,6 +16,8 @@ import subprocess
 import time
 
 import ggml
+import ort
+import steps
 
 THREADS = 2
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
@@ -47,18 +49,24 @@ class Case:
         grouped = self.kind == "decode" and self.group > 1
         return GOALS[family]["decode grouped" if grouped else self.kind]
 
+    def own(self, folder):
+        """Our program and its arguments."""
+        return [f"{folder}/own", HEADS, self.kv_heads, self.queries, self.n, self.width,
+                int(self.kind == "causal")]
+
+    def peers(self):
+        return ((name, there, lambda make=make: make(self)) for name, there, make in PEERS)
+
 
 class Own:
     """A process that runs our kernel once per line."""
 
-    def __init__(self, program, case):
-        arguments = [HEADS, case.kv_heads, case.queries, case.n, case.width,
-                     int(case.kind == "causal")]
-        self.process = subprocess.Popen([program, *map(str, arguments)], stdin=subprocess.PIPE,
+    def __init__(self, command):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.name = self.process.stdout.readline().strip()
         if not self.name:
-            raise SystemExit(f"{program} did not start: make bench builds it")
+            raise SystemExit(f"{command[0]} did not start: make bench builds it")
 
     def seconds(self):
         self.process.stdin.write("\n")
@@ -91,39 +99,11 @@ def uniform(*shape):
 
 
 def onnx_run(operator, domain, opset, feeds, outputs, attributes, shared=()):
-    """A function that runs a model of one node, with every tensor in memory of its own and those of
-    `shared`, pairs of an input and an output, in the same."""
-    import onnxruntime
-    from onnx import TensorProto, helper
-    names = [name if value is not None else "" for name, value in feeds.items()]
-    node = helper.make_node(operator, names, list(outputs), domain=domain, **attributes)
-    types = {"f": TensorProto.FLOAT, "i": TensorProto.INT32}
-    graph = helper.make_graph(
-        [node], operator,
-        [helper.make_tensor_value_info(name, types[value.dtype.kind], value.shape)
-         for name, value in feeds.items() if value is not None],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-         for name, shape in outputs.items()])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[
-        helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
-    # Its threads spin within a run but not after it, where they would take our processors.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                           providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
-              for name, value in feeds.items() if value is not None}
-    for name, value in values.items():
-        binding.bind_ortvalue_input(name, value)
+    """A function that runs it; `outputs` has shapes by name."""
     import numpy
-    for name, shape in outputs.items():
-        given = dict(shared).get(name)
-        values[name] = values[given] if given else onnxruntime.OrtValue.ortvalue_from_numpy(
-            numpy.zeros(shape, numpy.float32))
-        binding.bind_ortvalue_output(name, values[name])
-    return lambda: session.run_with_iobinding(binding)
+    outputs = {name: (shape, numpy.float32) for name, shape in outputs.items()}
+    made = ort.session(operator, domain, opset, feeds, outputs, attributes, THREADS)
+    return ort.bind(made, feeds, outputs, shared)[0]
 
 
 def onnx_multi_head(case):
@@ -208,13 +188,15 @@ def say_who():
         print(ggml.version())
     else:
         print("ggml is not installed here: not measured (make bench-peers installs it)")
+    steps.check(THREADS, installed("onnxruntime"))
+    print("onnxruntime GroupQueryAttention takes no bfloat16 on a processor: not measured")
 
 
-def measure(case, rounds, program):
-    own = Own(program, case)
+def measure(case, rounds, folder):
+    own = Own(case.own(folder))
     theirs = []
-    for name, there, make in PEERS:
-        run = make(case) if there else None
+    for name, there, make in case.peers():
+        run = make() if there else None
         if run:
             theirs.append(Timed(name, run))
     all_of_them = [own, *theirs]
@@ -253,7 +235,8 @@ def report(case, own, seconds, peers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--own", default="build/release/bench/peers/own")
+    parser.add_argument("--own", default="build/release/bench/peers",
+                        help="the folder of our programs")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="a part of the cases' names")
     given = parser.parse_args()
@@ -262,9 +245,10 @@ def main():
              for n in LENGTHS]
     cases += [Case("decode", n, width, group) for n in CACHES for width in WIDTHS
               for group in GROUPS]
+    cases += steps.cases(HEADS, THREADS, GROUPS, CACHES, WIDTHS)
     for case in cases:
         if given.only in case.name:
-            long = case.kind != "decode" and case.n >= LONG
+            long = case.queries > 1 and case.n >= LONG
             measure(case, min(given.rounds, LONG_ROUNDS) if long else given.rounds, given.own)
 
 

@@ -27,6 +27,8 @@ PEERS = """torch is not installed here: not measured
 causal n=512 D=64: onnxruntime Attention-23 3.500 ms, fused-avx512 4.000 ms: 0.87 times as long (0.45 to 5.67), 3 rounds
 causal n=512 D=64: best of onnxruntime, Attention-23, to fused-avx512: 0.87 (goal 2, MISSED)
 causal n=512 D=64: best of ggml, flash_attn_ext, to fused-avx512: 3.60 (goal 3.5)
+step n=4096 D=64 G=4 bf16 DRAM: ggml flash_attn_ext 0.300 ms, decode-avx512 0.310 ms: 0.97 times as long (0.80 to 1.20), 7 rounds
+step n=4096 D=64 G=4 bf16 DRAM: best of ggml, flash_attn_ext, to decode-avx512: 0.97 (goal 1, MISSED)
 """  # noqa: E501
 SCALING = """AMD EPYC, OpenBLAS for Haswell, 2 threads; 8 heads, float32
 full, n=2048, D=64, by fused-avx512: 0.955 of the loop's gain (goal at least 0.97), 8 rounds, 1 discarded; 1.90 times
@@ -59,6 +61,7 @@ def row(page, start):
     ("4096 | 128 | 8", "peak 0.55, **missed**"),
     ("causal n=512 D=64", "2, **missed**"),
     ("causal n=512 D=64", "3.5, met"),
+    ("step n=4096 D=64 G=4 bf16 DRAM", "1, **missed**"),
     ("full-8192-64", "0.75, **missed** by fused-avx512, fused-avx2"),
     ("full, n=2048, D=64, by fused-avx512", "0.97, **missed**"),
     ("causal, n=2048, D=64, by fused-avx512", "0.97, met"),
