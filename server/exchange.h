@@ -212,6 +212,10 @@ void exchange_answer_text(struct exchange *exchange, const char *media_type);
 /* The same in gzip where Accept-Encoding allows it: for text that only programs read. */
 void exchange_answer_packed_text(struct exchange *exchange, const char *media_type);
 
+/* Decides how the answer is packed, for handlers of routes without a check; false with *problem set
+   to refuse. */
+bool exchange_coding_answer(struct exchange *exchange, struct problem *problem);
+
 /* What room is asked for, a noun with its article, and what to say when there can never be so much:
    a status, and how to need less. */
 struct exchange_room {

@@ -94,10 +94,8 @@ static void choose_answer_by_itself(struct exchange *exchange) {
         exchange->answer_coding = coding;
 }
 
-bool exchange_coding_head(struct exchange *exchange, struct problem *problem) {
+bool exchange_coding_answer(struct exchange *exchange, struct problem *problem) {
     size_t count;
-    if (!choose_body(exchange, problem))
-        return false;
     const char *told = take_compress(exchange, &count);
     if (count > 1) {
         problem_set(problem, ATTN_OPTION_TWICE, "/compress",
@@ -108,6 +106,10 @@ bool exchange_coding_head(struct exchange *exchange, struct problem *problem) {
         return choose_answer_as_told(exchange, told, problem);
     choose_answer_by_itself(exchange);
     return true;
+}
+
+bool exchange_coding_head(struct exchange *exchange, struct problem *problem) {
+    return choose_body(exchange, problem) && exchange_coding_answer(exchange, problem);
 }
 
 /* ---- the body ---- */

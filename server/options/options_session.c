@@ -299,3 +299,31 @@ const struct codec_schema SESSION_TRUNCATE_SCHEMA = {
     .option_count = COUNT(TRUNCATE_OPTIONS),
     .hints = TRUNCATE_HINTS,
 };
+
+static const struct option KV_OPTIONS[] = {
+    {"timeout_ms", OPTION_SCALAR, options_apply_timeout},
+};
+
+const struct codec_schema SESSION_KV_SCHEMA = {
+    .title = "A snapshot's request",
+    .members = "timeout_ms, which may be left out",
+    .unknown = "taking a snapshot has timeout_ms and compress",
+    .options = KV_OPTIONS,
+    .option_count = COUNT(KV_OPTIONS),
+    .hints = NO_HINTS,
+};
+
+static const struct options_hint BARE_HINTS[] = {
+    {"length", "POST .../truncate has it"},
+    {"lengths", "POST .../truncate has length"},
+    {"position", "Steps have it"},
+    {"ttl_s", "It is said when a session is made, restored or forked"},
+    {NULL, NULL},
+};
+
+const struct codec_schema SESSION_BARE_SCHEMA = {
+    .title = "This request",
+    .members = "nothing",
+    .unknown = "looking at sessions and deleting them has no options and no conditions",
+    .hints = BARE_HINTS,
+};

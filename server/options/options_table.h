@@ -44,10 +44,11 @@ struct codec_schema {
 enum { OPERANDS_MAX = 3 };
 
 extern const struct codec_schema ATTENTION_SCHEMA;
-/* Sessions (options_session.c): what makes one, a step, a step of many, and what is done with one.
- */
+/* Sessions (options_session.c): what makes one, a step, a step of many, and what is done with one;
+   of those without a body the query string alone. */
 extern const struct codec_schema SESSION_SCHEMA, SESSION_STEP_SCHEMA, SESSION_STEPS_SCHEMA,
-    SESSION_FORK_SCHEMA, SESSION_TRUNCATE_SCHEMA, SESSION_SNAPSHOT_SCHEMA;
+    SESSION_FORK_SCHEMA, SESSION_TRUNCATE_SCHEMA, SESSION_SNAPSHOT_SCHEMA, SESSION_KV_SCHEMA,
+    SESSION_BARE_SCHEMA;
 extern const struct options_hint ATTENTION_HINTS[];
 
 /* The number of the operand called `name`, or operand_count. */

@@ -133,6 +133,8 @@ void sessions_create(struct exchange *exchange) {
 
 void sessions_list(struct exchange *exchange) {
     size_t count;
+    if (!sessions_check_query(exchange, &SESSION_BARE_SCHEMA))
+        return;
     struct session **list =
         session_table_list(exchange->service->sessions, exchange_account(exchange), &count);
     exchange->text.failed |= list == NULL;
@@ -148,7 +150,8 @@ void sessions_list(struct exchange *exchange) {
 }
 
 void sessions_get(struct exchange *exchange) {
-    struct session *session = sessions_take(exchange);
+    struct session *session =
+        sessions_check_query(exchange, &SESSION_BARE_SCHEMA) ? sessions_take(exchange) : NULL;
     if (session == NULL)
         return;
     sessions_answer(exchange, session, 200);
@@ -160,7 +163,8 @@ void sessions_get(struct exchange *exchange) {
 /* Calls that have begun end as they would have; their pages go with them. */
 void sessions_delete(struct exchange *exchange) {
     struct problem problem;
-    struct session *session = sessions_take(exchange);
+    struct session *session =
+        sessions_check_query(exchange, &SESSION_BARE_SCHEMA) ? sessions_take(exchange) : NULL;
     if (session == NULL)
         return;
     if (session_table_remove(exchange->service->sessions, session)) {

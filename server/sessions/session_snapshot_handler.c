@@ -12,6 +12,7 @@
 #include "server/codecs/codec_safetensors.h"
 #include "server/codecs/codec_snapshot.h"
 #include "server/handlers.h"
+#include "server/options/options_table.h"
 #include "server/sessions/sessions.h"
 
 struct snapshot_call {
@@ -189,6 +190,13 @@ static void go(struct exchange *exchange) {
 }
 
 void sessions_snapshot(struct exchange *exchange) {
+    struct problem problem;
+    if (!exchange_coding_answer(exchange, &problem)) {
+        exchange_refuse(exchange, &problem);
+        return;
+    }
+    if (!sessions_check_query(exchange, &SESSION_KV_SCHEMA))
+        return;
     if (!codec_is_acceptable(exchange->accept, &CODEC_SAFETENSORS)) {
         exchange_fail(exchange, PROBLEM_NOT_ACCEPTABLE,
                       "The answer can be had as %s; Accept is \"%.80s\".",

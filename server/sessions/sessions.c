@@ -133,6 +133,14 @@ bool sessions_read_options(struct exchange *exchange, const struct codec_schema 
     return false;
 }
 
+bool sessions_check_query(struct exchange *exchange, const struct codec_schema *schema) {
+    struct codec_request request;
+    if (!sessions_read_options(exchange, schema, true, &request))
+        return false;
+    codec_request_close(&request);
+    return true;
+}
+
 /* ---- making ---- */
 
 enum attn_status sessions_make_cache(struct attn_kv_pool *pool, const struct codec_session *asked,

@@ -34,6 +34,8 @@ bool sessions_check_path(struct exchange *exchange, struct problem *problem);
    `request` is to be closed. */
 bool sessions_read_options(struct exchange *exchange, const struct codec_schema *schema,
                            bool is_optional, struct codec_request *request);
+/* The same of a request that has no body and whose options nobody needs to know. */
+bool sessions_check_query(struct exchange *exchange, const struct codec_schema *schema);
 /* A check of their media types. */
 bool sessions_check_json(struct exchange *exchange, struct problem *problem);
 

@@ -9,6 +9,7 @@ import pytest
 from support import packing, raw
 from support.client import JSON_TYPE, SAFETENSORS_TYPE, Answer, pack
 from support.daemon import Daemon
+from support.sessions import Session
 
 CODINGS = ("gzip", "deflate", "zstd")
 FORM_OF = {"gzip": "gzip", "deflate": "zlib", "zstd": "zstd"}
@@ -112,6 +113,31 @@ def test_merge_and_the_experiment_too(daemon, coding):
     answer = ask(daemon, scaling, JSON_TYPE, compress=coding, path="/v1/experiments/scaling")
     assert answer.headers["content-encoding"] == coding
     assert len(unpacked(answer).json["results"]) == 2
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_snapshot_too_and_back(client, daemon, coding):
+    session = Session(client, id=f"packed-{coding}", capacity=4096)
+    flat = {name: np.zeros((heads, 300, 8), np.float32)
+            for name, heads in (("q", 4), ("k", 2), ("v", 2))}
+    session.step(flat)
+    with raw.Connection(daemon.port) as connection:
+        # What HTTP libraries send unasked has no say.
+        plain = connection.ask(raw.get(f"{session.path}/kv", "Accept-Encoding: gzip, zstd"))
+        assert "content-encoding" not in plain.headers
+        answer = connection.ask(raw.get(f"{session.path}/kv?compress={coding}"))
+    assert answer.headers["content-encoding"] == coding
+    assert len(answer.body) < len(plain.body) / 10
+    assert packing.unpack(coding, answer.body) == plain.body
+    session.delete()
+    back = client.send("POST", "/v1/sessions", answer.body,
+                       {"Content-Type": SAFETENSORS_TYPE, "Content-Encoding": coding})
+    assert (back.status, back.json["lengths"]) == (201, [300])
+    assert session.snapshot() == plain.body
+    for query, status in (("compress=brotli", 422), ("compress=gzip&compress=gzip", 400)):
+        wrong = client.get(f"{session.path}/kv?{query}")
+        assert (wrong.status, wrong.json["pointer"]) == (status, "/compress")
+    session.delete()
 
 
 def test_refusals_are_never_packed(daemon):

@@ -105,6 +105,20 @@ def test_a_snapshot_brings_a_session_back(client, rng):
         one.delete()
 
 
+@pytest.mark.parametrize("method, what, query", [
+    ("DELETE", "", "length=1"), ("DELETE", "", "if=1"), ("GET", "", "layer=0"),
+    ("GET", "/kv", "length=1"), ("GET", "/kv", "timeout_ms=soon")])
+def test_a_condition_that_is_none_is_refused(client, rng, method, what, query):
+    session = Session(client)
+    session.step(rows(rng, 2))
+    wrong = ask(client, method, f"{session.path}{what}?{query}")
+    assert (wrong.status, wrong.json["pointer"]) == (422, "/" + query.split("=")[0])
+    assert ask(client, "GET", "/v1/sessions?limit=1").status == 422
+    assert session.lengths() == [2]
+    assert ask(client, "GET", f"{session.path}/kv?timeout_ms=60000").status == 200
+    session.delete()
+
+
 def damage(**changes):
     def change(tensors, session):
         session.update(changes)
