@@ -10,6 +10,7 @@
 
 #include "server/buffer_pool.h"
 #include "server/clock.h"
+#include "server/digits.h"
 #include "server/exchange_internal.h"
 #include "server/http/http_server.h"
 #include "server/tracing/trace_exchange.h"
@@ -204,14 +205,38 @@ void exchange_fail(struct exchange *exchange, int code, const char *format, ...)
     exchange_refuse(exchange, &problem);
 }
 
+/* What a stage takes beside its name: ", ", ";dur=", a point, three digits, and a NUL. */
+enum { TIMING_ROOM = DIGITS_DECIMAL + 12 };
+
+static size_t put(char *out, const char *text) {
+    const size_t length = strlen(text);
+    memcpy(out, text, length);
+    return length;
+}
+
+/* As CLOCK_MS_FORMAT. */
+static size_t put_milliseconds(char *out, int64_t microseconds) {
+    size_t used = digits_decimal(out, (uint64_t)microseconds / 1000);
+    const unsigned rest = (unsigned)((uint64_t)microseconds % 1000);
+    out[used++] = '.';
+    out[used++] = (char)('0' + rest / 100);
+    out[used++] = (char)('0' + rest / 10 % 10);
+    out[used++] = (char)('0' + rest % 10);
+    return used;
+}
+
 const char *exchange_timing(const struct exchange *exchange, char *text, size_t size) {
     size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < STAGE_WRITE && used < size; i++)
-        if (exchange->stage[i] >= 0)
-            used += (size_t)snprintf(
-                text + used, size - used, "%s%s;dur=" CLOCK_MS_FORMAT, used == 0 ? "" : ", ",
-                metrics_stage_name((enum metrics_stage)i), CLOCK_MS_ARGUMENTS(exchange->stage[i]));
+    for (int i = 0; i < STAGE_WRITE; i++) {
+        const char *name = metrics_stage_name((enum metrics_stage)i);
+        if (exchange->stage[i] < 0 || size - used < strlen(name) + TIMING_ROOM)
+            continue;
+        used += used == 0 ? 0 : put(text + used, ", ");
+        used += put(text + used, name);
+        used += put(text + used, ";dur=");
+        used += put_milliseconds(text + used, clock_microseconds(exchange->stage[i]));
+    }
+    text[used] = '\0';
     return text;
 }
 

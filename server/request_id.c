@@ -2,11 +2,11 @@
 /* Request ids; see request_id.h. */
 #include "server/request_id.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "server/clock.h"
+#include "server/digits.h"
 
 static const char token_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                        "0123456789-_.:/+=";
@@ -24,8 +24,9 @@ void request_id_bits(uint64_t *bits, size_t count) {
 static void generate(char id[REQUEST_ID_SIZE]) {
     uint64_t bits[2];
     request_id_bits(bits, sizeof bits / sizeof *bits);
-    snprintf(id, REQUEST_ID_SIZE, "%016llx%016llx", (unsigned long long)bits[0],
-             (unsigned long long)bits[1]);
+    digits_hex(id, bits[0]);
+    digits_hex(id + DIGITS_HEX, bits[1]);
+    id[2 * DIGITS_HEX] = '\0';
 }
 
 void request_id_choose(const char *given, char id[REQUEST_ID_SIZE]) {

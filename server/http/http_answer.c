@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exchange's answer as a response of libmicrohttpd, sent from where it lies. */
 #include <microhttpd.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "server/clock.h"
 #include "server/codecs/codec_oip.h"
+#include "server/digits.h"
 #include "server/http/http_internal.h"
 
 static void drop(void *context) {
@@ -59,9 +59,10 @@ static void add_cors(struct making *making, const struct exchange *exchange) {
 
 static void add_headers(struct making *making, const struct exchange *exchange) {
     const struct exchange_answer *answer = &exchange->answer;
-    char timing[256], json_bytes[24], retry_after[24], parent[TRACE_PARENT_SIZE];
-    snprintf(retry_after, sizeof retry_after, "%u", answer->retry_after);
-    snprintf(json_bytes, sizeof json_bytes, "%zu", answer->json_bytes);
+    char timing[256], json_bytes[DIGITS_DECIMAL + 1], retry_after[DIGITS_DECIMAL + 1];
+    char parent[TRACE_PARENT_SIZE];
+    retry_after[digits_decimal(retry_after, answer->retry_after)] = '\0';
+    json_bytes[digits_decimal(json_bytes, answer->json_bytes)] = '\0';
     add_header(making, MHD_HTTP_HEADER_CONTENT_TYPE, answer->media_type);
     add_header(making, MHD_HTTP_HEADER_CONTENT_ENCODING, answer->coding);
     add_header(making, MHD_HTTP_HEADER_ALLOW, answer->allow);

@@ -9,9 +9,21 @@
 #include <string.h>
 
 #include "server/codecs/codec_oip.h"
+#include "server/digits.h"
 #include "server/hosts.h"
 #include "server/http/http_internal.h"
 #include "server/tracing/trace_exchange.h"
+
+/* The C library's inet_ntop() prints by way of printf, for each request of a connection anew. */
+static void write_ipv4(const struct sockaddr *address, char *text) {
+    const struct in_addr *ip = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    const unsigned char *bytes = (const unsigned char *)&ip->s_addr;
+    size_t used = 0;
+    for (int n = 0; n < 4; n++) {
+        used += digits_decimal(text + used, bytes[n]);
+        text[used++] = n < 3 ? '.' : '\0';
+    }
+}
 
 static void read_remote(struct MHD_Connection *connection, char *text, size_t size) {
     const union MHD_ConnectionInfo *info =
@@ -21,8 +33,7 @@ static void read_remote(struct MHD_Connection *connection, char *text, size_t si
     if (address != NULL && address->sa_family == AF_UNIX)
         snprintf(text, size, "unix");
     else if (address != NULL && address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text,
-                  (socklen_t)size);
+        write_ipv4(address, text);
     else if (address != NULL && address->sa_family == AF_INET6)
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
                   (socklen_t)size);

@@ -5,11 +5,11 @@
  */
 #include "server/json/json_skeleton.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/checked.h"
+#include "server/digits.h"
 #include "server/numbers/numbers.h"
 
 struct cutter {
@@ -95,14 +95,15 @@ static enum attn_status cut(struct cutter *cutter, size_t end, size_t commas, bo
     if (status != ATTN_OK)
         return status;
     struct json_document *const document = cutter->document;
-    char number[24];
-    const int size = snprintf(number, sizeof number, "[%zu]", document->cut_count);
+    char number[DIGITS_DECIMAL + 2] = "[";
+    size_t size = 1 + digits_decimal(number + 1, document->cut_count);
+    number[size++] = ']';
     struct json_cut *const new = &document->cuts[document->cut_count];
     *new = (struct json_cut){cutter->at, end - cutter->at, commas, is_text, 0};
-    if ((size_t)size > cutter->capacity - cutter->written)
+    if (size > cutter->capacity - cutter->written)
         return copy(cutter, cutter->capacity + 1);
-    memcpy(cutter->out + cutter->written, number, (size_t)size);
-    cutter->written += (size_t)size;
+    memcpy(cutter->out + cutter->written, number, size);
+    cutter->written += size;
     cutter->at = end;
     new->skeleton_end = cutter->written;
     document->cut_count++;

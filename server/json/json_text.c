@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "server/digits.h"
 #include "server/numbers/numbers.h"
 
 void json_text_raw(struct json_text *text, const char *bytes, size_t length) {
@@ -20,19 +21,31 @@ void json_text_literal(struct json_text *text, const char *literal) {
     json_text_raw(text, literal, strlen(literal));
 }
 
+/* How many bytes from here on stand for themselves. */
+static size_t plain_run(const char *bytes, size_t length) {
+    size_t run = 0;
+    while (run < length && (unsigned char)bytes[run] >= ' ' && bytes[run] != '"' &&
+           bytes[run] != '\\')
+        run++;
+    return run;
+}
+
 void json_text_escaped(struct json_text *text, const char *bytes, size_t length) {
     char escape[8];
     json_text_literal(text, "\"");
     for (size_t i = 0; i < length; i++) {
+        const size_t run = plain_run(bytes + i, length - i);
+        json_text_raw(text, bytes + i, run);
+        i += run;
+        if (i == length)
+            break;
         const unsigned char c = (unsigned char)bytes[i];
         if (c == '"' || c == '\\') {
             const char pair[2] = {'\\', (char)c};
             json_text_raw(text, pair, 2);
-        } else if (c < ' ') {
+        } else {
             snprintf(escape, sizeof escape, "\\u%04x", (unsigned)c);
             json_text_literal(text, escape);
-        } else {
-            json_text_raw(text, bytes + i, 1);
         }
     }
     json_text_literal(text, "\"");
@@ -53,9 +66,8 @@ void json_text_milliseconds(struct json_text *text, double value) {
 }
 
 void json_text_size(struct json_text *text, size_t value) {
-    char number[24];
-    snprintf(number, sizeof number, "%zu", value);
-    json_text_literal(text, number);
+    char number[DIGITS_DECIMAL];
+    json_text_raw(text, number, digits_decimal(number, value));
 }
 
 void json_text_shape(struct json_text *text, int rank, const size_t *shape) {

@@ -213,9 +213,11 @@ enum number_result number_array_parse_shared(const struct number_team *team,
                                              const char *text, size_t length, void *out,
                                              size_t capacity, struct number_array_shape *shape,
                                              struct number_fault *fault) {
-    struct shared shared = {.cancelled = cancelled, .type = type, .out = out};
-    if (team != NULL && length / 2 >= team->piece_bytes &&
-        parse_shared(team, &shared, text, length, capacity, shape))
-        return NUMBER_OK;
+    /* What is shared is large to clear, and headers have arrays of three numbers. */
+    if (team != NULL && length / 2 >= team->piece_bytes) {
+        struct shared shared = {.cancelled = cancelled, .type = type, .out = out};
+        if (parse_shared(team, &shared, text, length, capacity, shape))
+            return NUMBER_OK;
+    }
     return number_array_parse_until(cancelled, type, text, length, out, capacity, shape, fault);
 }
