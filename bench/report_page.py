@@ -226,10 +226,10 @@ def peers(parts, judge):
              "onnxruntime's, whose goal is for the best of them; the last also copies the keys of "
              "a prefill to its cache. Inputs and outputs are bound to memory of their own, a "
              "decoding cache in place. Its threads spin within a run and sleep after it, as ours "
-             "and ggml's sleep. ggml takes a causal mask as numbers to add. A step appends a row to a "
-             "cache in place, of the type that is named, and attends over it, ours with all that a "
-             "session's step does below HTTP; of onnxruntime queries are of that type too, for it "
-             "takes no others. \"DRAM\" goes around more caches than a processor's cache holds. "
+             "and ggml's sleep. ggml takes a causal mask as numbers to add. A step appends a row "
+             "to a cache in place, of the type that is named, and attends over it, ours with all "
+             "that a session's step does below HTTP; of onnxruntime queries are of that type too, "
+             "for it takes no others. \"DRAM\" goes around more caches than a processor's cache holds. "
              "Disturbed rounds are not discarded here.\n\n")
     text += "".join(f"* {line}\n" for line in who) + "\n"
     for owns in parse.families(parts):

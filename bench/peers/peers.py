@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our kernels against what else computes attention on a CPU: onnxruntime's operators and, where
 they are installed, ggml's flash attention and torch. 8 query heads, two threads each; float32, but
-for steps, whose caches are of each type that a peer has too (steps.py). Between two contestants a pause, in which threads go to sleep. In every round each contestant runs,
-the short ones several times for a median, in an order that turns; a ratio is the median over the
-rounds of theirs over ours, with the smallest and the largest beside it.
+for steps, whose caches are of each type that a peer has too (steps.py). Between two contestants a
+pause, in which threads go to sleep. In every round each contestant runs, the short ones several
+times for a median, in an order that turns; a ratio is the median over the rounds of theirs over
+ours, with the smallest and the largest beside it.
 
   bench/peers/peers.py [--own build/release/bench/peers] [--rounds 7] [--only 'causal n=1024']
 """

@@ -72,7 +72,7 @@ class Onnx:
         kind = {"f32": numpy.float32, "f16": numpy.float16}[step.dtype]
         q, new, kept = (x.astype(kind) for x in operands(step))
         outputs = {"y": ((1, 1, q.size), kind),
-                   **{name: ((1, *kept.shape), kind) for name in ("present_k", "present_v")}}
+                   **dict.fromkeys(("present_k", "present_v"), ((1, *kept.shape), kind))}
 
         def feeds():
             return {"q": q.reshape(1, 1, -1), "k": new.reshape(1, 1, -1),
@@ -108,8 +108,8 @@ def check(threads, there):
         rows = numpy.repeat(numpy.concatenate([kept[:, :-1], new[:, None]], 1), step.group, 0)
         weights = numpy.exp(numpy.einsum("hd,hnd->hn", q, rows) * step.width ** -0.5)
         expected = numpy.einsum("hn,hnd->hd", weights, rows) / weights.sum(1, keepdims=True)
-        makers = ([Ggml] if ggml.installed() else []) + ([Onnx] if there and dtype != "bf16" else [])
-        for make in makers:
+        makers = ((Ggml, ggml.installed()), (Onnx, there and dtype != "bf16"))
+        for make in (make for make, is_there in makers if is_there):
             made = make(step)
             for _ in range(2):
                 made.caches[0]()
