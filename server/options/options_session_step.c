@@ -150,6 +150,7 @@ static const struct option STEPS_OPTIONS[] = {
     {"sink", OPTION_LIST, options_apply_sink},
     {"output_dtype", OPTION_SCALAR, options_apply_output_dtype},
     {"return", OPTION_LIST, options_apply_return},
+    {"weights", OPTION_SCALAR, options_apply_weights},
     {"timeout_ms", OPTION_SCALAR, options_apply_timeout},
     {"encoding", OPTION_SCALAR, options_apply_encoding},
     {"kernel", OPTION_SCALAR, options_apply_kernel},
@@ -160,8 +161,7 @@ static const struct options_hint STEPS_HINTS[] = {
     {"ids", "It is called sessions"},
     {"mask", "Sessions of one step differ in length: ask with a mask for each by itself"},
     {"bias", "Sessions of one step differ in length: ask with a bias for each by itself"},
-    {"weights", "Sessions of one step differ in length: ask for each one's weights by itself, with "
-                "append: false"},
+    {"capture", "A capture is of one session: ask for each one's by itself, with append: false"},
     {"append", "A step of many sessions appends"},
     {"q_offset", "A session knows its positions: say positions for where the next tokens stand"},
     {"rope", "A session's rope is given when it is made, and turns k and q by itself"},
@@ -180,8 +180,9 @@ _Static_assert(COUNT(STEP_OPERANDS) <= OPERANDS_MAX && COUNT(STEPS_OPERANDS) <= 
 const struct codec_schema SESSION_STEPS_SCHEMA = {
     .title = "A step of many sessions",
     .members = "sessions, q, k and v",
-    .unknown = "a step of many sessions has q, k, v, sessions, layer, positions, precision, scale, "
-               "softcap, alibi, sink, output_dtype, return, timeout_ms, encoding and kernel",
+    .unknown =
+        "a step of many sessions has q, k, v, sessions, layer, positions, precision, scale, "
+        "softcap, alibi, sink, output_dtype, return, weights, timeout_ms, encoding and kernel",
     .operands = STEPS_OPERANDS,
     .operand_count = COUNT(STEPS_OPERANDS),
     .options = STEPS_OPTIONS,

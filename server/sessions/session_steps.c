@@ -82,30 +82,6 @@ static void note_failure(struct steps_call *call, const struct steps_part *part)
     steps_add_failure(call, part->session->id, &problem);
 }
 
-/* The parts' answers are one tensor: all have the same shape and dtype. */
-static enum attn_status join(struct steps_call *call, enum attn_result_name name) {
-    struct attn_error *error = &call->tensors.work.error;
-    const struct attn_result_tensor *one = &call->parts[0].result.tensors[name];
-    struct attn_result_tensor *all = &call->tensors.result.tensors[name];
-    *all = *one;
-    if (!one->wanted)
-        return ATTN_OK;
-    all->shape[0] = call->count;
-    for (size_t n = 1; n < call->count; n++) {
-        const struct attn_result_tensor *other = &call->parts[n].result.tensors[name];
-        if (other->bytes != one->bytes || other->dtype != one->dtype)
-            return attn_fail(error, ATTN_BAD_SHAPE, "/sessions",
-                             "Sessions of one step have answers of one shape and dtype; those of "
-                             "\"%s\" and \"%s\" differ.",
-                             call->parts[0].session->id, call->parts[n].session->id);
-    }
-    if (!attn_mul_size(one->bytes, call->count, &all->bytes) ||
-        all->bytes > call->tensors.work.exchange->service->limits.call.result_bytes)
-        return attn_fail(error, ATTN_RESULT_TOO_LARGE, "/sessions",
-                         "The answer would be larger than allowed. Step fewer sessions at once.");
-    return ATTN_OK;
-}
-
 /* What all parts need together; places within the shared memory are multiples of 64. */
 static enum attn_status add_up(struct steps_call *call) {
     struct call_work *work = &call->tensors.work;
@@ -124,7 +100,8 @@ static enum attn_status add_up(struct steps_call *call) {
     for (size_t n = 0; n < call->count && fits; n++) {
         size_t bytes;
         fits = attn_round_up_size(attn_heads_bytes(&call->parts[n].plan, hands), 64, &bytes) &&
-               attn_add_size(work->shared_bytes, bytes, &work->shared_bytes);
+               attn_add_size(work->shared_bytes, bytes, &work->shared_bytes) &&
+               steps_scratch(&call->parts[n], &work->shared_bytes);
     }
     return fits ? ATTN_OK : no_memory(&work->error);
 }
@@ -135,15 +112,10 @@ static void place(struct steps_call *call) {
     for (size_t n = 0; n < call->count; n++) {
         struct steps_part *part = &call->parts[n];
         size_t bytes = 0;
-        for (int name = 0; name < ATTN_RESULT_COUNT; name++) {
-            struct attn_result_tensor *one = &part->result.tensors[name];
-            char *const all = call->tensors.result.tensors[name].data;
-            if (one->wanted)
-                one->data = all + n * one->bytes;
-        }
         part->heads = attn_heads_open(&part->call, &part->plan, hands, shared);
         if (attn_round_up_size(attn_heads_bytes(&part->plan, hands), 64, &bytes))
             shared += bytes;
+        shared = steps_place(call, n, shared);
     }
 }
 
@@ -156,8 +128,7 @@ static enum attn_status prepare(struct call_work *work) {
         work->failures = steps_failures(call);
         return work->error.status;
     }
-    if (join(call, ATTN_RESULT_OUTPUT) != ATTN_OK || join(call, ATTN_RESULT_LSE) != ATTN_OK ||
-        add_up(call) != ATTN_OK ||
+    if (steps_join(call) != ATTN_OK || add_up(call) != ATTN_OK ||
         tensor_call_lay_out(&call->tensors, &call->parts[0].call) != ATTN_OK)
         return work->error.status;
     place(call);
@@ -197,6 +168,7 @@ static enum attn_status encode(struct call_work *work) {
             atomic_store(&all->non_finite, true);
         atomic_fetch_add(&all->empty_rows, atomic_load(&part->result.empty_rows));
     }
+    steps_gather(call);
     return tensor_call_encode(&call->tensors, &report);
 }
 

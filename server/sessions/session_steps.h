@@ -43,6 +43,16 @@ static inline struct steps_call *steps_of(struct call_work *work) {
 /* The step, once all turns are held. */
 extern const struct call_kind STEPS_KIND;
 
+/* Gives the answer its tensors, of all parts' (session_steps_join.c). Errors: BAD_SHAPE where those
+   differ in more than the number of keys, RESULT_TOO_LARGE. */
+enum attn_status steps_join(struct steps_call *call);
+/* Adds what a part's maps take until they are gathered; false when it does not fit. */
+bool steps_scratch(const struct steps_part *part, size_t *bytes);
+/* Gives part n's tensors their places, some from `scratch`; returns its rest. */
+char *steps_place(struct steps_call *call, size_t n, char *scratch);
+/* Copies them where the answer has them. All parts have been computed. */
+void steps_gather(struct steps_call *call);
+
 /* Ends all parts, and their turns. Again, it does nothing. */
 void steps_settle(struct call_work *work, bool succeeded);
 void steps_close(struct call_work *work);

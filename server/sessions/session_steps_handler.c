@@ -35,7 +35,6 @@ static enum attn_status check_request(const struct codec_request *request,
     const struct attn_request *attention = &request->attention;
     const struct codec_session *asked = &request->session;
     const size_t count = asked->id_count;
-    const unsigned possible = ATTN_RETURN_OUTPUT | ATTN_RETURN_LSE;
     if (count == 0)
         return attn_fail(error, ATTN_MISSING_FIELD, "/sessions",
                          "Say sessions: the ids of those that make a step.");
@@ -47,10 +46,6 @@ static enum attn_status check_request(const struct codec_request *request,
         return attn_fail(error, ATTN_BAD_VALUE, "/positions",
                          "Expected one position for each of the %zu sessions, but %zu came.", count,
                          asked->positions.count);
-    if ((attention->returns & ~possible) != 0)
-        return attn_fail(error, ATTN_BAD_VALUE, "/return",
-                         "Sessions of one step differ in length: it returns output and lse. Ask "
-                         "for maps of each by itself, with append: false.");
     if (check_shape(&attention->q, count, "/q", error) != ATTN_OK ||
         check_shape(&attention->k, count, "/k", error) != ATTN_OK)
         return error->status;

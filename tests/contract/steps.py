@@ -9,7 +9,8 @@ SESSION = {"layers": 2, "kv_heads": 1, "head_dim": 4, "dtype": "float32", "capac
 OPTIONS = {"causal": False, "scale": 0.5, "softcap": 3.0, "alibi": True, "sink": [0.5, 0.5],
            "return": ["output", "lse", "stats"], "weights": True, "kernel": "reference",
            "precision": "float64", "encoding": "flat", "position": 0}
-TOGETHER = ("scale", "softcap", "alibi", "sink", "kernel", "precision", "encoding")
+TOGETHER = ("scale", "softcap", "alibi", "sink", "kernel", "precision", "encoding", "return",
+            "weights")
 
 
 def tensors_of(draw, shapes):

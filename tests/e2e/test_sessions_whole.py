@@ -202,14 +202,16 @@ def three(client, rng):
         session.delete()
 
 
+def fork_of(session):
+    fork = Session(session.client, wire=session.wire)
+    fork.delete()
+    fork.path = session.post("fork").headers["Location"]
+    return fork
+
+
 def test_one_step_of_many_has_the_bits_of_single_steps(client, rng, three):
     new = batch(rng)
-    forks = []
-    for session in three:
-        fork = Session(client)
-        fork.delete()
-        fork.path = session.post("fork").headers["Location"]
-        forks.append(fork)
+    forks = [fork_of(session) for session in three]
     answer = many(client, [session.id for session in three], new, positions=[1, 70, 5],
                   **{"return": ["output", "lse"]})
     assert answer.status == 200, answer.body
@@ -219,6 +221,46 @@ def test_one_step_of_many_has_the_bits_of_single_steps(client, rng, three):
         np.testing.assert_array_equal(answer["lse"][n], one["lse"])
         fork.delete()
     assert [session.lengths() for session in three] == [[2], [71], [6]]
+
+
+MAPS = [
+    {"return": ["output", "weights", "scores", "stats", "col_sums"]},
+    {"return": ["weights", "stats"], "precision": "float64"},
+    {"return": ["output", "stats"], "weights": {"top_k": 4}},
+    {"weights": {"stage": "scaled", "heads": [2, 0]}},
+    {"weights": {"pool": {"rows": 1, "cols": 2, "op": "mass"}, "heads": "mean"}},
+]
+
+
+@pytest.mark.parametrize("wire", ["safetensors", "npz", "flat"])
+@pytest.mark.parametrize("options", MAPS)
+def test_one_step_of_many_has_the_maps_of_single_steps(client, rng, options, wire):
+    sessions = [Session(client, window={"left": 5, "sinks": 1}) for _ in range(3)]
+    for session, count in zip(sessions, (2, 700, 4)):
+        for new in (count, 1):  # the second lets pages of the first go
+            session.step(rows(rng, new))
+    new = batch(rng)
+    forks = [fork_of(session) for session in sessions]
+    answer = many(client, [session.id for session in sessions], new, wire=wire, **options)
+    assert answer.status == 200, answer.body
+    for n, session in enumerate(forks):
+        one = session.step({name: x[n] for name, x in new.items()}, **options)
+        for name, expected in one.tensors.items():
+            got = answer[name][n]
+            if name == "k_positions":
+                assert (got[len(expected):] == -1).all()
+                got = got[:len(expected)]
+            elif got.shape != expected.shape:
+                rest = got[..., expected.shape[-1]:]
+                hidden = name == "scores" or "scaled" in str(options)
+                np.testing.assert_array_equal(rest, -np.inf if hidden else 0)
+                got = got[..., :expected.shape[-1]]
+            np.testing.assert_array_equal(got, expected)
+        for name, values in one.stats.items():
+            np.testing.assert_array_equal(answer.stats[name][n], values)
+        session.delete()
+        sessions[n].delete()
+    assert "k_positions" in answer.tensors
 
 
 def test_one_step_of_many_is_made_by_all_or_none(client, rng, three):
@@ -234,7 +276,8 @@ def test_one_step_of_many_is_made_by_all_or_none(client, rng, three):
     assert [one["id"] for one in lost.json["sessions"]] == ["nowhere", "neither"]
     twice = many(client, [names[0]] * 3, batch(rng))
     assert (twice.status, problem(twice)) == (422, "bad-value")
-    for options in ({"return": ["weights"]}, {"positions": [1, 2]}, {"layer": 3}):
+    for options in ({"capture": True}, {"positions": [1, 2]}, {"layer": 3},
+                    {"weights": {"cols": [0, 6]}}):
         assert many(client, names, batch(rng), **options).status == 422
     assert many(client, names, batch(rng, 2)).status == 422
     assert many(client, [], batch(rng)).status == 422

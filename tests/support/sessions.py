@@ -94,8 +94,8 @@ def plain(client, q, before, **options):
                             {"mask": "causal", "q_offset": offset, **options})
 
 
-def many(client, names, new, **options):
-    body, kind = pack_operands(new, {"sessions": names, **options})
+def many(client, names, new, wire="safetensors", **options):
+    body, kind = pack_operands(new, {"sessions": names, **options}, wire=wire)
     return client.send("POST", "/v1/sessions/attention", body, {"Content-Type": kind})
 
 
