@@ -61,6 +61,8 @@ LIMITS = (
      "there and back alone take 11 ms."),
     ("encodings", r"", "bytes there and back without a look at them take as long as this: 11 ms at "
      "16 MB, 44 to 57 at 64."),
+    ("peers", r"^step n=\d+ D=\d+ G=1 f32", "with one query to a key both sides read the same "
+     "bytes from memory once, and wait for it: 32 MiB in 1.3 ms are what a plain read takes."),
     ("peers", r"^decode.*ggml$", "the smallest and the largest of the rounds are a factor of two "
      "to fifteen apart, nothing being discarded here; from memory both wait for it."),
     ("peers", r"^causal.*ggml$", "ggml has AVX-512 here too, and its causal calls take 0.78 of its "
