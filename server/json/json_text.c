@@ -67,7 +67,8 @@ void json_text_milliseconds(struct json_text *text, double value) {
 
 void json_text_size(struct json_text *text, size_t value) {
     char number[DIGITS_DECIMAL];
-    json_text_raw(text, number, digits_decimal(number, value));
+    const size_t length = digits_decimal(number, value);
+    json_text_raw(text, number, length);
 }
 
 void json_text_shape(struct json_text *text, int rank, const size_t *shape) {
