@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes back of the map: stage, heads, region, pool and top_k. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/call_internal.h"
@@ -132,16 +133,13 @@ static size_t fitting_bins(size_t size, size_t most) {
 enum attn_status attn_call_fit_map(struct attn_call *call, size_t most, struct attn_error *error) {
     if (call->pooled || (call->map_rows <= most && call->map_cols <= most))
         return ATTN_OK;
-    const size_t rows = fitting_bins(call->map_rows, most);
     const size_t cols = fitting_bins(call->map_cols, most);
     if (call->map_rows == 0 || call->map_cols == 0) /* nothing lies in the bins */
         return ATTN_OK;
-    const enum attn_status status =
-        resolve_bins((int64_t)rows, call->map_rows, "rows", "query rows", &call->pool_rows, error);
+    assert(call->map_rows <= REDUCED_MAX); /* a call has fewer */
+    call->pool_rows = fitting_bins(call->map_rows, most);
     call->pooled = true;
-    return status != ATTN_OK ? status
-                             : resolve_bins((int64_t)cols, call->map_cols, "cols", "keys",
-                                            &call->pool_cols, error);
+    return resolve_bins((int64_t)cols, call->map_cols, "cols", "keys", &call->pool_cols, error);
 }
 
 enum attn_status attn_call_resolve_map(struct attn_call *call, struct attn_request *request,

@@ -157,14 +157,16 @@ static enum attn_status place_queries(struct attn_call *call, const struct attn_
 
 void *attn_call_allocate(struct attn_call *call, size_t more, struct attn_error *error) {
     size_t count, bytes, lists = 0;
-    if (attn_mul_size(call->Hq, 2, &count) && attn_add_size(count, call->B, &count) &&
-        attn_add_size(count, 1, &count) && attn_mul_size(count, sizeof(double), &lists) &&
-        attn_add_size(lists, more, &bytes))
-        call->storage = malloc(bytes);
-    if (call->storage != NULL)
-        return (char *)call->storage + lists;
-    attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the call's lists.");
-    return NULL;
+    /* unreached: rows are limited, and with them heads and items; `more` is as large as a mask */
+    const bool fits = attn_mul_size(call->Hq, 2, &count) && attn_add_size(count, call->B, &count) &&
+                      attn_add_size(count, 1, &count) &&
+                      attn_mul_size(count, sizeof(double), &lists) &&
+                      attn_add_size(lists, more, &bytes) && (call->storage = malloc(bytes)) != NULL;
+    if (!fits) {
+        attn_fail(error, ATTN_NO_MEMORY, "", "There is no memory for the call's lists.");
+        return NULL;
+    }
+    return (char *)call->storage + lists;
 }
 
 enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn_request *request,
@@ -172,7 +174,7 @@ enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn
     if (request->kv != NULL)
         return attn_call_resolve_view_positions(call, request, error);
     if (attn_call_allocate(call, 0, error) == NULL)
-        return error->status;
+        return ATTN_NO_MEMORY;
     int64_t *offsets = call->storage;
     offsets[0] = 0;
     call->space = (struct attn_mask_space){.B = call->B,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes a score, is added to it or joins its row: weights, bias, ALiBi slopes, sinks. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -146,10 +147,13 @@ static enum attn_status resolve_weights(struct attn_call *call, const struct att
     const bool one = w->rank == 1 && w->shape[0] == call->D;
     const bool each =
         w->rank == 2 && w->shape[1] == call->D && (w->shape[0] == call->Hq || w->shape[0] == 1);
-    if (!(one || each) || !attn_tensor_broadcast(w, shape, &call->w))
+    if (!one && !each)
         return attn_fail(error, ATTN_BAD_SHAPE, "/score/w",
                          "w must be [D] = [%zu] or [Hq,D] = [%zu,%zu]; its shape is %s.", call->D,
                          call->Hq, call->D, attn_shape_text(w->rank, w->shape, text, sizeof text));
+    const bool fits = attn_tensor_broadcast(w, shape, &call->w);
+    assert(fits);
+    (void)fits;
     if (!attn_shape_elements(w->rank, w->shape, &elements))
         elements = 0;
     const size_t bad = find_non_finite(w, elements);

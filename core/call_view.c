@@ -139,13 +139,14 @@ enum attn_status attn_call_resolve_view_positions(struct attn_call *call,
     size_t bytes;
     if (check_options(request, error) != ATTN_OK)
         return error->status;
+    /* unreached: the nodes of the call's own mask are in memory */
     if (!attn_add_size(request->mask.count, NODES_OF_A_VIEW, &bytes) ||
         !attn_mul_size(bytes, sizeof(struct attn_mask_node), &bytes) ||
         !attn_add_size(bytes, sizeof(int64_t), &bytes))
         bytes = SIZE_MAX;
     int64_t *sinks = attn_call_allocate(call, bytes, error);
     if (sinks == NULL)
-        return error->status;
+        return ATTN_NO_MEMORY;
     int64_t *const position = call->storage;
     *position = view->position;
     call->mask = join(request, (struct attn_mask_node *)(void *)(sinks + 1), sinks);

@@ -19,7 +19,9 @@
 
 static enum attn_status refuse_unsuited(const struct attn_kernel *kernel,
                                         const struct attn_call *call, struct attn_error *error) {
-    if (kernel->products_only && call->score != ATTN_SCORE_SCALED_DOT)
+    /* A kernel that computes products alone is one of float32 too, and the other way round. */
+    assert(kernel->products_only && kernel->float32_only);
+    if (call->score != ATTN_SCORE_SCALED_DOT)
         return attn_fail(
             error, ATTN_BAD_VALUE, "/kernel",
             "The kernel \"%s\" computes products of q and k alone, and this call's score is "
@@ -37,15 +39,14 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
     if (call->kernel == NULL) {
         const struct attn_kernel *preferred =
             call->preferred_kernel == NULL ? NULL : attn_kernel_find(call->preferred_kernel);
-        const bool fits =
-            preferred != NULL && preferred->available() && attn_kernel_suits(preferred, call);
+        const bool fits = preferred != NULL && attn_kernel_suits(preferred, call);
         plan->kernel = fits ? preferred : attn_kernel_choose(call);
         return ATTN_OK;
     }
     plan->kernel = attn_kernel_find(call->kernel);
-    if (plan->kernel != NULL && plan->kernel->available() && attn_kernel_suits(plan->kernel, call))
+    if (plan->kernel != NULL && attn_kernel_suits(plan->kernel, call))
         return ATTN_OK;
-    if (plan->kernel != NULL && plan->kernel->available())
+    if (plan->kernel != NULL)
         return refuse_unsuited(plan->kernel, call, error);
     char names[ATTN_KERNEL_NAMES_SIZE];
     return attn_fail(error, ATTN_BAD_VALUE, "/kernel",

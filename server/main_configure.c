@@ -77,7 +77,7 @@ static bool check_names(const struct attn_config *config, struct config_error *e
     if (config->kernel[0] == '\0')
         return true;
     const struct attn_kernel *kernel = attn_kernel_find(config->kernel);
-    if (kernel != NULL && kernel->available())
+    if (kernel != NULL)
         return true;
     char names[ATTN_KERNEL_NAMES_SIZE];
     snprintf(

@@ -161,7 +161,8 @@ static inline bool attn_kernel_suits(const struct attn_kernel *kernel,
 
 /* The kernels in order of preference; the reference is last and runs everywhere. */
 const struct attn_kernel *attn_kernel_at(size_t index); /* NULL past the end */
-/* By its name, or the first available one of a family: "fused" for "fused-avx2". NULL: none. */
+/* The first that is available and has this name or is of this family: "fused" for "fused-avx2".
+   NULL: none. */
 const struct attn_kernel *attn_kernel_find(const char *name);
 /* The names of those that are available, with commas between; text has the size below. */
 enum { ATTN_KERNEL_NAMES_SIZE = 160 };

@@ -26,17 +26,16 @@ const struct attn_kernel *attn_kernel_at(size_t index) {
     return index < KERNEL_COUNT ? KERNELS[index] : NULL;
 }
 
-static bool is_of_family(const struct attn_kernel *kernel, const char *name) {
+/* By the name itself or by its family's, up to a '-'. */
+static bool is_named(const struct attn_kernel *kernel, const char *name) {
     const size_t length = strlen(name);
-    return strncmp(kernel->name, name, length) == 0 && kernel->name[length] == '-';
+    return strncmp(kernel->name, name, length) == 0 &&
+           (kernel->name[length] == '\0' || kernel->name[length] == '-');
 }
 
 const struct attn_kernel *attn_kernel_find(const char *name) {
     for (size_t n = 0; n < KERNEL_COUNT; n++)
-        if (strcmp(KERNELS[n]->name, name) == 0)
-            return KERNELS[n];
-    for (size_t n = 0; n < KERNEL_COUNT; n++)
-        if (is_of_family(KERNELS[n], name) && KERNELS[n]->available())
+        if (is_named(KERNELS[n], name) && KERNELS[n]->available())
             return KERNELS[n];
     return NULL;
 }

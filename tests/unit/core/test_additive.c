@@ -225,6 +225,10 @@ START_TEST(defaults_and_weights_of_a_call) {
     ck_assert(call.scale == 1 && call.score == ATTN_SCORE_ADDITIVE);
     ck_assert(call.w.stride[2] == 16 && call.w.stride[3] == 1);
     attn_call_close(&call);
+    request.w = F32(1, 16);
+    call = accept_request(&request);
+    ck_assert(call.w.stride[2] == 0 && call.w.stride[3] == 1);
+    attn_call_close(&call);
     request.w = F32(16);
     request.scale_given = true;
     request.scale = 0.5;
@@ -233,6 +237,18 @@ START_TEST(defaults_and_weights_of_a_call) {
     attn_call_close(&call);
     request.scale = INFINITY;
     refuse_request(&request, ATTN_BAD_VALUE, "/scale", "leave it out for 1.");
+}
+END_TEST
+
+/* Weights of queries that are not there: so wide that their number wraps, and read by nobody. */
+START_TEST(weights_without_an_end_are_not_looked_through) {
+    const size_t huge = (size_t)1 << 62;
+    struct attn_request request = request_sized(1, 8, 8, 0, 0, huge, 1);
+    request.score = ATTN_SCORE_ADDITIVE;
+    request.w = F32(8, huge);
+    struct attn_call call = accept_request(&request);
+    ck_assert_uint_eq(call.D, huge);
+    attn_call_close(&call);
 }
 END_TEST
 
@@ -308,6 +324,7 @@ static Suite *additive_suite(void) {
     TCase *validation = tcase_create("validation");
     tcase_add_test(validation, defaults_and_weights_of_a_call);
     tcase_add_test(validation, wrong_weights_are_refused);
+    tcase_add_test(validation, weights_without_an_end_are_not_looked_through);
     tcase_add_test(validation, plans_know_additive_scores);
     suite_add_tcase(suite, validation);
     return suite;

@@ -151,6 +151,8 @@ START_TEST(ranks_are_2_to_4_and_equal) {
     refuse_request(&request, ATTN_BAD_SHAPE, "/q", "rank 2 [T,D], 3 [H,T,D] or 4 [B,H,T,D]");
     request.q = attn_tensor_view(REQUEST_ZEROS, ATTN_FLOAT32, 0, NULL);
     refuse_request(&request, ATTN_BAD_SHAPE, "/q", "got shape []");
+    request.q = F32(1, 1, 1, 2, 3);
+    refuse_request(&request, ATTN_BAD_SHAPE, "/q", "got shape [1, 1, 1, 2, 3]");
     request = request_of(F32(2, 3, 4), F32(3, 4), F32(2, 3, 4));
     refuse_request(&request, ATTN_BAD_SHAPE, "/k", "q has rank 3 and k has shape [3, 4]");
     request = request_of(F32(2, 3, 4), F32(2, 3, 4), F32(1, 2, 3, 4));
@@ -243,6 +245,8 @@ START_TEST(huge_sizes_are_refused_before_they_are_allocated) {
     request = request_sized(0, huge, 1, 1, 1, 1, 1);
     refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "heads; a call may have");
     request = request_sized(huge, 1, 1, 0, 0, 1, 1);
+    refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");
+    request = request_sized((size_t)1 << 60, 1 << 10, 1, 0, 0, 1, 1);
     refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");
     request = request_sized(1, 1, 1, huge, 1, 0, 0);
     refuse_request(&request, ATTN_TOO_MUCH_WORK, "/q", "rows; a call may have");

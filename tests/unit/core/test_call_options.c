@@ -180,6 +180,17 @@ START_TEST(bias_values_are_looked_at) {
 END_TEST
 
 /* The paper's: powers of two, and for 6 heads those of 4, then every second of 8. */
+/* More elements than can be counted, over keys of no size: no memory holds such a bias. */
+START_TEST(a_bias_without_an_end_is_not_looked_through) {
+    const size_t keys = (size_t)1 << 50;
+    struct attn_request request = request_sized(1, 1, 1, 1 << 20, keys, 0, 0);
+    request.bias = F32(1 << 20, keys);
+    struct attn_call call = accept_request(&request);
+    ck_assert_uint_eq(call.Tk, keys);
+    attn_call_close(&call);
+}
+END_TEST
+
 START_TEST(alibi_slopes_are_the_papers) {
     static const double six[] = {0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3};
     for (size_t heads = 1; heads <= 16; heads *= 2) {
@@ -286,6 +297,96 @@ START_TEST(heads_of_the_map_keep_their_order) {
 }
 END_TEST
 
+START_TEST(a_map_of_rank_2_has_one_head) {
+    struct attn_request request = request_of(F32(3, 8), F32(5, 8), F32(5, 4));
+    request.map.heads = INTS(0, 0);
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/heads", "give [0], not 2 entries");
+    request.map.heads = INTS(0);
+    struct attn_call call = accept_request(&request);
+    ck_assert_uint_eq(call.map_head_count, 1);
+    attn_call_close(&call);
+}
+END_TEST
+
+START_TEST(a_pool_fits_its_region) {
+    struct attn_request request = request_sized(1, 4, 2, 10, 20, 4, 4);
+    request.map.pool_given = true;
+    request.map.pool_cols = 20;
+    request.map.pool_rows = 0;
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/pool/rows", "each of the 10 query rows");
+    request.map.pool_rows = 11;
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/pool/rows", "got 11");
+    request.map.pool_rows = 10;
+    request.map.pool_cols = 21;
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/pool/cols", "each of the 20 keys");
+    request.map.cols_given = true;
+    refuse_request(&request, ATTN_BAD_VALUE, "/weights/pool/cols", "no keys to be pooled");
+}
+END_TEST
+
+START_TEST(a_picture_pools_what_is_too_large_for_it) {
+    struct attn_request request = request_sized(1, 1, 1, 10, 7, 4, 4);
+    struct attn_error error = {.status = ATTN_OK};
+    struct attn_call call = accept_request(&request);
+    ck_assert_int_eq(attn_call_fit_map(&call, 10, &error), ATTN_OK);
+    ck_assert(!call.pooled);
+    ck_assert_int_eq(attn_call_fit_map(&call, 4, &error), ATTN_OK);
+    ck_assert(call.pooled && call.pool_rows == 4 && call.pool_cols == 4);
+    ck_assert_int_eq(attn_call_fit_map(&call, 2, &error), ATTN_OK); /* it has its pool */
+    ck_assert(call.pool_rows == 4 && call.pool_cols == 4);
+    attn_call_close(&call);
+    request = request_sized(1, 1, 1, 3, 9, 4, 4);
+    call = accept_request(&request);
+    ck_assert_int_eq(attn_call_fit_map(&call, 4, &error), ATTN_OK);
+    ck_assert(call.pooled && call.pool_rows == 3 && call.pool_cols == 3);
+    attn_call_close(&call);
+}
+END_TEST
+
+START_TEST(a_picture_of_nothing_pools_nothing) {
+    struct attn_request request = request_sized(1, 1, 1, 10, 7, 4, 4);
+    for (int rows = 0; rows < 2; rows++) {
+        request.map.rows_given = rows;
+        request.map.cols_given = !rows;
+        struct attn_error error = {.status = ATTN_OK};
+        struct attn_call call = accept_request(&request);
+        ck_assert_int_eq(attn_call_fit_map(&call, 4, &error), ATTN_OK);
+        ck_assert(!call.pooled);
+        attn_call_close(&call);
+    }
+}
+END_TEST
+
+START_TEST(top_k_is_of_one_map_of_rows_by_keys) {
+    static const int64_t wrong[] = {0, ((int64_t)1 << 31) + 1};
+    static const char place[] = "/weights/top_k";
+    struct attn_request request = request_sized(1, 1, 1, 1, ((size_t)1 << 31) + 1, 0, 0);
+    request.map.top_k_given = true;
+    request.map.top_k = 1;
+    refuse_request(&request, ATTN_BAD_VALUE, place, "got 1 of 2147483649");
+    request = request_sized(1, 4, 2, 10, 20, 4, 4);
+    request.map.top_k_given = true;
+    for (size_t n = 0; n < COUNT_OF(wrong); n++) {
+        request.map.top_k = wrong[n];
+        refuse_request(&request, ATTN_BAD_VALUE, place, "from 1 to 2^31");
+    }
+    request.map.top_k = 3;
+    request.map.over_heads = ATTN_HEADS_MEAN;
+    refuse_request(&request, ATTN_BAD_VALUE, place, "with the mean or max of heads");
+    request.map.over_heads = ATTN_HEADS_EACH;
+    request.map.pool_given = true;
+    request.map.pool_rows = request.map.pool_cols = 1;
+    refuse_request(&request, ATTN_BAD_VALUE, place, "with pool there are none");
+    request.map.pool_given = false;
+    request.returns = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
+    refuse_request(&request, ATTN_BAD_VALUE, place, "Ask for one of them");
+    request.returns = ATTN_RETURN_SCORES;
+    struct attn_call call = accept_request(&request);
+    ck_assert_uint_eq(call.top_k, 3);
+    attn_call_close(&call);
+}
+END_TEST
+
 static Suite *call_options_suite(void) {
     Suite *suite = suite_create("call_options");
     TCase *numbers = tcase_create("numbers");
@@ -300,6 +401,7 @@ static Suite *call_options_suite(void) {
     tcase_add_test(added, bias_broadcasts_from_the_right);
     tcase_add_test(added, bias_of_another_shape_or_type_is_refused);
     tcase_add_test(added, bias_values_are_looked_at);
+    tcase_add_test(added, a_bias_without_an_end_is_not_looked_through);
     tcase_add_test(added, alibi_slopes_are_the_papers);
     tcase_add_test(added, slopes_and_sinks_are_one_or_one_per_head);
     tcase_add_test(added, wrong_slopes_and_sinks_are_refused);
@@ -308,6 +410,11 @@ static Suite *call_options_suite(void) {
     tcase_add_test(map, a_region_is_half_open);
     tcase_add_loop_test(map, a_region_outside_is_refused, 0, 4);
     tcase_add_test(map, heads_of_the_map_keep_their_order);
+    tcase_add_test(map, a_map_of_rank_2_has_one_head);
+    tcase_add_test(map, a_pool_fits_its_region);
+    tcase_add_test(map, a_picture_pools_what_is_too_large_for_it);
+    tcase_add_test(map, a_picture_of_nothing_pools_nothing);
+    tcase_add_test(map, top_k_is_of_one_map_of_rows_by_keys);
     suite_add_tcase(suite, map);
     return suite;
 }

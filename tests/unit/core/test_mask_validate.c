@@ -46,6 +46,24 @@ static const struct refusal REFUSALS[] = {
       POINTER},
      "",
      {"kv_lengths", "keep", "both"}},
+    {{.kind = ATTN_MASK_PADDING,
+      .q_lengths = LIST(FIVE),
+      .tensor = SHAPED(ZEROS, ATTN_BOOL, 1, 5),
+      POINTER},
+     "",
+     {"kv_lengths", "keep", "both"}},
+    {{.kind = ATTN_MASK_PADDING, .tensor = {.data = ZEROS, .dtype = ATTN_BOOL}, POINTER},
+     "/keep",
+     {"shape []", "[B, Tk] = [2, 5]", "[Tk]"}},
+    {{.kind = ATTN_MASK_ALLOW, .tensor = SHAPED(ZEROS, ATTN_BOOL, 2, 2, 3), POINTER},
+     "/tensor",
+     {"shape [2, 3]", "must broadcast", "[2, 3, 4, 5]"}},
+    {{.kind = ATTN_MASK_SEGMENTS,
+      .tensor = SHAPED(HUGE_ID, ATTN_UINT64, 1, 4),
+      .kv = SHAPED(ZEROS, ATTN_INT64, 1, 5),
+      POINTER},
+     "",
+     {"uint64", "int64", "above 2^63 - 1"}},
     {{.kind = ATTN_MASK_PADDING, .kv_lengths = LIST(NEGATIVE), POINTER},
      "/kv_lengths",
      {"-1", "between 0 and Tk = 5", "batch item 0"}},
@@ -312,6 +330,19 @@ START_TEST(what_has_no_element_is_not_looked_through) {
 }
 END_TEST
 
+/* Nor what has more than can be counted: no memory holds it. */
+START_TEST(what_cannot_be_counted_is_not_looked_through) {
+    const size_t huge = (size_t)1 << 40;
+    const struct attn_mask_space space = {.B = huge, .Hq = huge, .Tq = 1, .Tk = 1};
+    struct attn_mask_node node = {
+        .kind = ATTN_MASK_ALLOW,
+        .tensor = attn_tensor_view(NULL, ATTN_INT64, 4, (size_t[]){huge, huge, 1, 1})};
+    struct attn_mask mask = {&node, 1};
+    struct attn_error error = {0};
+    ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
+}
+END_TEST
+
 START_TEST(axes_of_size_zero_are_valid) {
     const struct attn_mask_space space = {.B = 0, .Hq = 1, .Tq = 0, .Tk = 0};
     const struct attn_tensor nothing = attn_tensor_view(NULL, ATTN_INT8, 2, (size_t[]){0, 0});
@@ -355,6 +386,7 @@ static Suite *mask_validate_suite(void) {
     tcase_add_test(tests, bools_need_not_be_one);
     tcase_add_test(tests, huge_ids_of_one_type_are_told_apart);
     tcase_add_test(tests, what_has_no_element_is_not_looked_through);
+    tcase_add_test(tests, what_cannot_be_counted_is_not_looked_through);
     tcase_add_test(tests, axes_of_size_zero_are_valid);
     tcase_add_test(tests, positions_are_what_causal_and_window_use);
     suite_add_tcase(suite, tests);
