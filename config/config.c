@@ -45,7 +45,7 @@ const void *config_field_view(const struct attn_config *config,
 void config_place(const struct attn_config *config, const struct config_option *option,
                   struct config_origin origin, char *out, size_t size) {
     char name[CONFIG_NAME_SIZE];
-    switch (origin.source) {
+    switch (origin.source) { /* unreached: another, for each has its case */
     case CONFIG_DEFAULT:
         snprintf(out, size, "default");
         break;

@@ -8,6 +8,7 @@
 #include "config/internal.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 #include <sys/un.h>
@@ -135,7 +136,8 @@ void config_format_addresses(const struct config_option *option, const void *fie
     size_t used = 0;
     (void)option;
     out[0] = '\0';
-    for (size_t i = 0; i < addresses->count && used < size; i++) {
+    for (size_t i = 0; i < addresses->count; i++) {
+        assert(used + 1 < size);
         if (i > 0)
             out[used++] = ',';
         used += (size_t)format_address(&addresses->items[i], out + used, size - used);

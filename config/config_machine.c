@@ -6,6 +6,7 @@
  */
 #include "config/internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -19,7 +20,8 @@ enum { TEXT_SIZE = 1024 };
 static bool read_text(const char *directory, const char *name, char out[TEXT_SIZE]) {
     char path[2 * CONFIG_PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+    assert((size_t)length < sizeof path);
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return false;
     const bool read = fgets(out, TEXT_SIZE, file) != NULL;
@@ -101,8 +103,7 @@ static void read_groups(struct config_machine *machine, const char *mount, const
     /* "/../x" is a group outside this namespace, of which nothing can be read. */
     const char *below = strstr(path, "..") != NULL ? "" : path;
     const int written = snprintf(directory, sizeof directory, "%s%s", mount, below);
-    if (written < 0 || (size_t)written >= sizeof directory)
-        return;
+    assert((size_t)written < sizeof directory);
     size_t length = (size_t)written;
     while (length > mount_length) {
         read_group(machine, directory);
@@ -120,8 +121,8 @@ static void read_mount(struct config_machine *machine, const char *root, const c
     char mount[CONFIG_PATH_SIZE];
     const int length = snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root,
                                 name[0] == '\0' ? "" : "/", name);
-    if (length > 0 && (size_t)length < sizeof mount)
-        read_groups(machine, mount, path);
+    assert((size_t)length < sizeof mount); /* the name is a part of a line */
+    read_groups(machine, mount, path);
 }
 
 /* One line of /proc/self/cgroup: "4:cpu,cpuacct:/group" in v1, "0::/group" in v2. */
@@ -172,10 +173,11 @@ static void read_ram(struct config_machine *machine, const char *root) {
 
 static unsigned affinity(void) {
     cpu_set_t set;
-    /* The call fails on machines with more CPUs than the set has room for. */
+    /* unreached: the call fails on machines with more CPUs than the set has room for */
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (unsigned)CPU_COUNT(&set);
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    /* unreached: as above */
     return online > 0 ? (unsigned)online : 1;
 }
 

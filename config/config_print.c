@@ -5,6 +5,7 @@
  */
 #include "config/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* The rows with their headings: title set and no option, or the other way round. */
@@ -26,10 +27,8 @@ static void print_wrapped(FILE *out, const char *margin, size_t width, const cha
     while (text[0] != '\0') {
         size_t length = strlen(text);
         if (length > room)
-            for (length = room; length > 0 && text[length] != ' ';)
-                length--;
-        if (length == 0)
-            length = strcspn(text, " ");
+            for (length = room; text[length] != ' '; length--)
+                assert(length > 1); /* no word of the options is as long as a line */
         fprintf(out, "%s%.*s\n", margin, (int)length, text);
         text += length;
         text += strspn(text, " ");

@@ -260,8 +260,9 @@ static void format_choice(const struct config_option *option, const void *field,
 static void describe_choice(const struct config_option *option, char *out, size_t size) {
     char word[CONFIG_NAME_SIZE];
     size_t used = (size_t)snprintf(out, size, "one of");
-    for (unsigned n = 0; used < size && choice_word(option->unit, n, word, sizeof word); n++)
+    for (unsigned n = 0; choice_word(option->unit, n, word, sizeof word); n++)
         used += (size_t)snprintf(out + used, size - used, "%s %s", n == 0 ? "" : ",", word);
+    assert(used < size);
 }
 
 static bool parse_bool(const struct config_option *option, const char *text, void *field,

@@ -274,9 +274,8 @@ static void write(char *out, const char *descr, int rank, const size_t *shape) {
 void npy_header_write(char *out, enum attn_dtype dtype, int rank, const size_t *shape) {
     char descr[8];
     size_t kind = 0;
-    while (kind < KIND_COUNT && NUMBER_KINDS[kind].dtype != dtype)
-        kind++;
-    assert(kind < KIND_COUNT);
+    for (; NUMBER_KINDS[kind].dtype != dtype; kind++)
+        assert(kind + 1 < KIND_COUNT);
     snprintf(descr, sizeof descr, "%c%c%zu", NUMBER_KINDS[kind].item == 1 ? '|' : '<',
              NUMBER_KINDS[kind].letter, NUMBER_KINDS[kind].item);
     write(out, descr, rank, shape);

@@ -50,6 +50,7 @@ static const struct complaint COMPLAINTS[] = {
 static enum attn_status complain(const struct json_document *document, const json_error_t *cause,
                                  struct attn_error *error) {
     const enum json_error_code code = json_error_code(cause);
+    /* unreached: jansson's int for a place is negative from 2 GiB on */
     const size_t offset =
         original_offset(document, cause->position < 0 ? 0 : (size_t)cause->position);
     for (size_t i = 0; i < sizeof COMPLAINTS / sizeof *COMPLAINTS; i++)

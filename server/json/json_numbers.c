@@ -126,9 +126,8 @@ static enum attn_status refuse_number(const struct fault_place *at, enum number_
 static void show_word(const char *text, size_t length, char found[WORD_ROOM]) {
     static const char more[] = "...";
     json_snippet(text, length, 0, found, WORD_ROOM - sizeof more + 1);
-    if (found[0] == 0)
-        return;
-    char *const end = found + 1 + strcspn(found + 1, ",]} \"");
+    const size_t first = found[0] != 0;
+    char *const end = found + first + strcspn(found + first, ",]} \"");
     if (*end != 0)
         end[found[0] == '"' && *end == '"'] = 0;
     else if ((size_t)(end - found) < length)

@@ -78,8 +78,9 @@ static enum attn_dtype default_dtype(struct json_value numbers, enum json_tensor
         return ATTN_INT64;
     const char *const text = numbers.document->text + cut->offset;
     size_t at = 0;
-    while (at < cut->length && memchr("[ \t\r\n", text[at], 5) != NULL)
+    while (memchr("[ \t\r\n", text[at], 5) != NULL)
         at++;
+    assert(at < cut->length); /* its last byte is a bracket that closes */
     return text[at] == 't' || text[at] == 'f' ? ATTN_BOOL : ATTN_INT64;
 }
 

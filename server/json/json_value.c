@@ -68,7 +68,8 @@ const char *json_value_describe(struct json_value value, char out[JSON_DESCRIPTI
 
 const char *json_pointer_member(char out[JSON_POINTER_ROOM], const char *base, const char *name) {
     int at = snprintf(out, JSON_POINTER_ROOM, "%s/", base);
-    for (; *name != 0 && at >= 0 && at < JSON_POINTER_ROOM - 2; name++) {
+    assert(at > 0);
+    for (; *name != 0 && at < JSON_POINTER_ROOM - 2; name++) {
         const bool escaped = *name == '~' || *name == '/';
         if (escaped)
             out[at++] = '~';
@@ -119,7 +120,11 @@ enum attn_status json_value_int(const struct json_reader *reader, struct json_va
                          "Expected a whole number, written without a point, but %s came.",
                          json_value_describe(value, came));
     const int64_t number = json_integer_value(value.node);
-    if (number < least || number > most)
+    if (number > most)
+        return attn_fail(reader->error, ATTN_BAD_VALUE, pointer,
+                         "Expected a whole number of at most %lld, but %lld came.", (long long)most,
+                         (long long)number);
+    if (number < least)
         return attn_fail(reader->error, ATTN_BAD_VALUE, pointer,
                          "Expected a whole number of at least %lld, but %lld came.",
                          (long long)least, (long long)number);

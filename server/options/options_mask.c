@@ -5,6 +5,7 @@
  */
 #include "server/options/options_mask.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A combinator whose operands are being read. */
@@ -62,8 +63,9 @@ static enum attn_status reserve_node(struct walk *walk) {
 
 /* The next node of the program, empty but for its pointer; NULL when the error is set. */
 static struct attn_mask_node *add_node(struct walk *walk, const char *pointer) {
-    if (reserve_node(walk) != ATTN_OK || walk->nodes == NULL)
+    if (reserve_node(walk) != ATTN_OK)
         return NULL;
+    assert(walk->nodes != NULL);
     struct attn_mask_node *const node = &walk->nodes[walk->count++];
     *node = (struct attn_mask_node){.tensor = attn_tensor_none(), .kv = attn_tensor_none()};
     copy_pointer(node->pointer, sizeof node->pointer, pointer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leaves of mask expressions: a row per type and member. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,10 +131,11 @@ static bool find_leaf_kind(const char *name, enum attn_mask_kind *kind) {
 /* "causal, window, ..." */
 static void list_leaves(char *out, size_t size) {
     size_t at = 0;
-    for (int i = 0; i < ATTN_MASK_KIND_COUNT && at < size; i++)
+    for (int i = 0; i < ATTN_MASK_KIND_COUNT; i++)
         if (is_leaf((enum attn_mask_kind)i))
             at += (size_t)snprintf(out + at, size - at, "%s%s", at == 0 ? "" : ", ",
                                    attn_mask_kind_name((enum attn_mask_kind)i));
+    assert(at < size);
 }
 
 static const char *nearest_kind(const char *word) {

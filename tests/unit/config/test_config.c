@@ -222,6 +222,18 @@ START_TEST(variables_of_kubernetes_services_are_passed_over) {
 }
 END_TEST
 
+/* Others that only look like those are told, as a variable without a value is. */
+START_TEST(variables_that_only_look_like_others_are_refused) {
+    static char *const wrong[] = {"ATTENTIOND_CONFIGS=/a", "ATTENTIOND_URL=tcp://10.0.0.7:8080",
+                                  "ATTENTIOND_NOTHING"};
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        ck_assert_int_eq(fixture_load(NO_ARGS, LIST(wrong[n], NULL)), CONFIG_REJECTED);
+        ck_assert_msg(strncmp(fixture.error.text, "unknown variable ATTENTIOND_", 28) == 0, "%s",
+                      fixture.error.text);
+    }
+}
+END_TEST
+
 START_TEST(the_flag_chooses_the_file_before_the_variable) {
     char variable[256];
     char flag[256];
@@ -250,6 +262,7 @@ static Suite *config_suite(void) {
     tcase_add_test(layers, help_comes_whatever_else_is_wrong);
     tcase_add_test(layers, check_config_still_refuses);
     tcase_add_test(layers, variables_of_kubernetes_services_are_passed_over);
+    tcase_add_test(layers, variables_that_only_look_like_others_are_refused);
     tcase_add_test(layers, the_flag_chooses_the_file_before_the_variable);
     suite_add_tcase(suite, layers);
     TCase *refused = tcase_create("refused");

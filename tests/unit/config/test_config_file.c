@@ -52,6 +52,12 @@ START_TEST(a_hash_within_a_word_is_no_comment) {
 }
 END_TEST
 
+START_TEST(a_quote_alone_belongs_to_its_word) {
+    assert_read("kernel = \"a\n");
+    ck_assert_str_eq(fixture.config.kernel, "\"a");
+}
+END_TEST
+
 START_TEST(an_empty_file_changes_nothing) {
     assert_read("");
     for (size_t i = 0; i < CONFIG_ID_COUNT; i++)
@@ -129,6 +135,7 @@ static Suite *config_file_suite(void) {
     tcase_add_test(reading, every_form_of_line_is_read);
     tcase_add_test(reading, crlf_and_a_byte_order_mark_are_taken);
     tcase_add_test(reading, a_hash_within_a_word_is_no_comment);
+    tcase_add_test(reading, a_quote_alone_belongs_to_its_word);
     tcase_add_test(reading, an_empty_file_changes_nothing);
     tcase_add_loop_test(reading, a_refusal_names_file_and_line, 0, refusal_count);
     tcase_add_test(reading, very_long_lines);

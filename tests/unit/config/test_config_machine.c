@@ -99,6 +99,18 @@ static const struct machine_case {
       "1073741824\n", "sys/fs/cgroup/unified/h/cpu.max", "200000 100000\n"},
      MIB(1024),
      2},
+    /* v2: a group above that has fewer CPUs, and one of more than can be counted. */
+    {{"proc/self/cgroup", "0::/pod/box\n", "sys/fs/cgroup/pod/box/cpu.max", "400000 100000\n",
+      "sys/fs/cgroup/pod/cpu.max", "100000 100000\n", "sys/fs/cgroup/cpu.max",
+      "18446744073709551615 1\n"},
+     MIB(8192),
+     1},
+    /* v1: a quota without its period, or of a period of nothing. */
+    {{"proc/self/cgroup", "3:cpu:/g\n", "sys/fs/cgroup/cpu/g/cpu.cfs_quota_us", "50000\n",
+      "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us",
+      "0\n"},
+     MIB(8192),
+     0},
     /* Files that make no sense set no limit. */
     {{"proc/self/cgroup", "nonsense\n::::\n\n0::/a\n", "sys/fs/cgroup/a/memory.max", "lots\n",
       "sys/fs/cgroup/a/cpu.max", "100000 0\n", "sys/fs/cgroup/memory.max",
@@ -127,6 +139,27 @@ static bool resolve(char *const argv[], const struct config_machine *machine) {
     assert_accepted(argv, NO_ENVIRONMENT);
     return config_apply_machine(&fixture.config, machine, &fixture.error);
 }
+
+/* Without a meminfo that can be read a group's limit is all there is. */
+START_TEST(a_limit_stands_where_the_ram_is_not_known) {
+    static const char *const texts[] = {"", "MemFree: 1 kB\n",
+                                        "MemTotal: 18446744073709551615 kB\n"};
+    fixture_text("proc/self/cgroup", "0::/\n");
+    fixture_text("sys/fs/cgroup/memory.max", "536870912\n");
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        fixture_text("proc/meminfo", texts[n]);
+        ck_assert_uint_eq(probe().memory_bytes, MIB(512));
+        ck_assert(probe().memory_is_cgroup);
+    }
+}
+END_TEST
+
+START_TEST(less_than_a_mebibyte_is_shared_as_it_is) {
+    const struct config_machine machine = {.memory_bytes = 1 << 20, .affinity_cpus = 1};
+    ck_assert(resolve(NO_ARGS, &machine));
+    ck_assert_uint_eq(fixture.config.memory_budget, 1 << 19);
+}
+END_TEST
 
 START_TEST(automatic_values_come_from_the_machine) {
     ck_assert(resolve(NO_ARGS, &big));
@@ -288,6 +321,7 @@ static Suite *config_machine_suite(void) {
     tcase_add_test(reading, nothing_readable_sets_no_limit);
     tcase_add_test(reading, affinity_follows_the_process);
     tcase_add_test(reading, ram_alone);
+    tcase_add_test(reading, a_limit_stands_where_the_ram_is_not_known);
     tcase_add_loop_test(reading, control_groups_limit_the_machine, 0, COUNT(machine_cases));
     suite_add_tcase(suite, reading);
     TCase *resolving = tcase_create("resolve");
@@ -298,6 +332,7 @@ static Suite *config_machine_suite(void) {
     tcase_add_loop_test(resolving, threads_are_the_lesser_of_affinity_and_quota, 0,
                         COUNT(threads_cases));
     tcase_add_test(resolving, chosen_values_stay);
+    tcase_add_test(resolving, less_than_a_mebibyte_is_shared_as_it_is);
     tcase_add_test(resolving, unknown_memory_gets_a_budget_all_the_same);
     tcase_add_test(resolving, a_small_container_lowers_the_defaults);
     tcase_add_test(resolving, a_lowered_limit_lowers_the_defaults_below_it);

@@ -189,6 +189,13 @@ static const struct refusal {
     {CONFIG_TYPE_ADDRESSES, "unix:", "has a path that does not begin with /"},
     {CONFIG_TYPE_ADDRESSES, "unix:run/a.sock", "has a path that does not begin with /"},
     {CONFIG_TYPE_ADDRESSES, "unix:@abstract", "has a path that does not begin with /"},
+    {CONFIG_TYPE_ADDRESSES, "[::1:8080",
+     "has more than one colon: an IPv6 address stands in "
+     "brackets, as in [::1]:8080"},
+    {CONFIG_TYPE_ADDRESSES, "[::1]a:8080",
+     "has more than one colon: an IPv6 address stands in "
+     "brackets, as in [::1]:8080"},
+    {CONFIG_TYPE_INTEGER, "0e3", "is below the smallest value"},
     {CONFIG_TYPE_ADDRESSES, "a:1,", "has a comma without an address beside it"},
     {CONFIG_TYPE_ADDRESSES, ",a:1", "has a comma without an address beside it"},
     {CONFIG_TYPE_ADDRESSES, "a:1,b", "has no port"},
@@ -217,6 +224,7 @@ static const struct address {
     {"[::1]:65535", "::1", 65535},
     {"[::]:1", "::", 1},
     {"localhost:80", "localhost", 80},
+    {"my_host:80", "my_host", 80},
     {"my-host.example.org:9", "my-host.example.org", 9},
     {"[::ffff:10.0.0.1]:9", "::ffff:10.0.0.1", 9},
     {"unix:/run/attentiond.sock", "/run/attentiond.sock", 0},
@@ -283,6 +291,9 @@ START_TEST(a_host_of_253_characters_is_the_longest) {
     memset(text, 'a', 253);
     ck_assert(parse(CONFIG_TYPE_ADDRESSES, text, &address, &phrase));
     snprintf(text, sizeof text, "%0254d:80", 0);
+    ck_assert(!parse(CONFIG_TYPE_ADDRESSES, text, &address, &phrase));
+    ck_assert_str_eq(phrase.text, "has a host longer than 253 characters");
+    snprintf(text, sizeof text, "%0290d:80", 0);
     ck_assert(!parse(CONFIG_TYPE_ADDRESSES, text, &address, &phrase));
     ck_assert_str_eq(phrase.text, "has a host longer than 253 characters");
 }

@@ -56,17 +56,21 @@ START_TEST(an_array_is_left_in_its_middle) {
 }
 END_TEST
 
-/* {"q":{"shape":[n,1],"base64":"AAAA..."},...}: all zeros. */
-static char *base64_body(size_t *length) {
-    static const char head[] = "{\"q\":{\"shape\":[50331648,1],\"base64\":\"";
+enum { MANY = 50331648 };
+
+/* {"q":{"shape":[n,1],"base64":"AAAA..."},...}: all zeros, a multiple of three. */
+static char *base64_body(size_t floats, size_t *length) {
     static const char tail[] = "\"},\"k\":[[1]],\"v\":[[1]]}";
-    const size_t characters = (size_t)50331648 * 4 / 3 * 4;
-    char *const body = malloc(sizeof head + characters + sizeof tail);
+    char head[64];
+    const size_t begin =
+        (size_t)snprintf(head, sizeof head, "{\"q\":{\"shape\":[%zu,1],\"base64\":\"", floats);
+    const size_t characters = floats / 3 * 16;
+    char *const body = malloc(begin + characters + sizeof tail);
     ck_assert_ptr_nonnull(body);
-    memcpy(body, head, sizeof head - 1);
-    memset(body + sizeof head - 1, 'A', characters);
-    memcpy(body + sizeof head - 1 + characters, tail, sizeof tail);
-    *length = sizeof head - 1 + characters + sizeof tail - 1;
+    memcpy(body, head, begin);
+    memset(body + begin, 'A', characters);
+    memcpy(body + begin + characters, tail, sizeof tail);
+    *length = begin + characters + sizeof tail - 1;
     return body;
 }
 
@@ -88,7 +92,7 @@ static void expect_cancelled(const struct exchange_under_test *exchange) {
 START_TEST(a_long_text_is_left_in_its_middle) {
     size_t length;
     pthread_t canceller;
-    char *const body = base64_body(&length);
+    char *const body = base64_body(MANY, &length);
     ck_assert_int_eq(pthread_create(&canceller, NULL, cancel_soon, NULL), 0);
     const struct exchange_under_test exchange = decode_cancellable(body, length);
     pthread_join(canceller, NULL);
@@ -115,10 +119,20 @@ START_TEST(a_cancelled_body_is_not_begun) {
 }
 END_TEST
 
+START_TEST(pieces_are_one_text) {
+    size_t length;
+    char *const body = base64_body(3 << 19, &length);
+    struct exchange_under_test exchange = decode_cancellable(body, length);
+    ck_assert_msg(exchange.status == ATTN_OK, "%s", exchange.error.detail);
+    codec_request_close(&exchange.request);
+    free(body);
+}
+END_TEST
+
 /* Padding ends a text; where pieces of it meet it is a fault as anywhere else. */
 START_TEST(padding_between_pieces_is_refused) {
     size_t length;
-    char *const body = base64_body(&length);
+    char *const body = base64_body(MANY, &length);
     char *const text = strstr(body, "AAAA");
     memcpy(text + (4 << 20) - 2, "==", 2);
     const struct exchange_under_test exchange = decode_cancellable(body, length);
@@ -141,6 +155,7 @@ static Suite *codec_cancel_suite(void) {
     tcase_add_loop_test(cancel, an_array_is_left_in_its_middle, 0, 2);
     tcase_add_test(cancel, a_long_text_is_left_in_its_middle);
     tcase_add_loop_test(cancel, a_cancelled_body_is_not_begun, 0, 3);
+    tcase_add_test(cancel, pieces_are_one_text);
     tcase_add_test(cancel, padding_between_pieces_is_refused);
     suite_add_tcase(suite, cancel);
     return suite;

@@ -8,6 +8,8 @@
 #include "tests/unit/server/codec_fixture.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
+#define A16 "AAAAAAAAAAAAAAAA"
+#define A256 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16 A16
 #define KV "\"k\":[[1]],\"v\":[[1]]"
 
 START_TEST(reads_nested_tensors) {
@@ -144,6 +146,16 @@ static const struct refusal WRONG_TENSORS[] = {
     {"{\"q\":[[1e39]]," KV "}", ATTN_BAD_VALUE, "/q", "float32"},
     {"{\"q\":{\"shape\":[1],\"dtype\":\"float16\",\"data\":[65520]}," KV "}", ATTN_BAD_VALUE, "/q",
      "float16"},
+    {"{\"q\":{\"shape\":[1],\"dtype\":\"bfloat16\",\"data\":[1e39]}," KV "}", ATTN_BAD_VALUE, "/q",
+     "Choose a wider dtype."},
+    {"{\"q\":{\"shape\":[1],\"dtype\":\"uint64\",\"data\":[-1]}," KV "}", ATTN_BAD_VALUE, "/q",
+     "uint64"},
+    {"{\"q\":{\"shape\":[1],\"dtype\":\"int64\",\"data\":[123456789012345678901]}," KV "}",
+     ATTN_BAD_VALUE, "/q", "beyond the whole numbers"},
+    {"[11111111,22222222,33333333,44444444,55555555]", ATTN_BAD_TYPE, "",
+     "the list [11111111,22222222,33333333,44444444,55..."},
+    {"{\"q\":{\"shape\":[1,1],\"base64\":\"\\x" A256 A256 "\"}," KV "}", ATTN_MALFORMED, "/q",
+     "an escape that JSON does not know"},
     {"{\"q\":{\"shape\":[1],\"dtype\":\"uint8\",\"data\":[256]}," KV "}", ATTN_BAD_VALUE, "/q",
      "uint8"},
     {"{\"q\":{\"shape\":[1],\"dtype\":\"int8\",\"data\":[-129]}," KV "}", ATTN_BAD_VALUE, "/q",

@@ -78,10 +78,47 @@ START_TEST(pieces_make_the_text_of_one) {
 }
 END_TEST
 
+/* Each of the sums behind a text's room may wrap; then there is none. */
+START_TEST(a_room_that_wraps_is_none) {
+    static const struct attn_result_tensor tensors[] = {
+        {.dtype = ATTN_FLOAT32, .rank = 1, .shape = {SIZE_MAX / 4}, .bytes = SIZE_MAX},
+        {.dtype = ATTN_FLOAT32, .rank = 2, .shape = {SIZE_MAX / 2, 0}},
+        {.dtype = ATTN_FLOAT32, .rank = 2, .shape = {SIZE_MAX / (3 * ATTN_MAX_RANK), 0}},
+    };
+    for (size_t n = 0; n < COUNT(tensors); n++) {
+        size_t room;
+        ck_assert(!json_lists_room(&tensors[n], true, &room));
+    }
+}
+END_TEST
+
+/* Rows of nothing, and rows in pieces, end when they are not wanted any more. */
+START_TEST(cancelled_lists_are_not_written) {
+    const struct attn_result_tensor tensors[] = {
+        {.dtype = ATTN_FLOAT32, .rank = 2, .shape = {50000, 0}},
+        {.dtype = ATTN_FLOAT32, .rank = 1, .shape = {100000}, .bytes = 400000},
+    };
+    void *const bits = random_bits(400000);
+    const atomic_bool cancelled = true;
+    const struct attn_checkpoint checkpoint = {.cancelled = &cancelled};
+    for (size_t n = 0; n < COUNT(tensors); n++) {
+        struct attn_result_tensor tensor = tensors[n];
+        size_t pieces = 0, length;
+        const struct number_team team = {run_backwards, &pieces, 1, &checkpoint};
+        tensor.data = bits;
+        free(write(&tensor, true, &team, &length));
+        ck_assert_uint_lt(length, 8);
+    }
+    free(bits);
+}
+END_TEST
+
 static Suite *json_lists_suite(void) {
     Suite *suite = suite_create("JSON lists");
     TCase *tests = tcase_create("lists");
     tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_room_that_wraps_is_none);
+    tcase_add_test(tests, cancelled_lists_are_not_written);
     tcase_add_loop_test(tests, pieces_make_the_text_of_one, 0, (int)COUNT(SHAPES));
     suite_add_tcase(suite, tests);
     return suite;

@@ -182,6 +182,17 @@ START_TEST(refuses_changed_records) {
 }
 END_TEST
 
+START_TEST(refuses_a_directory_that_goes_on) {
+    static const struct refusal more = {"", ATTN_MALFORMED, "", "more than its members"};
+    archive_operands(&archive, PACK_STORED);
+    archive_finish(&archive, true);
+    change(END64, 24, 8, archive.count - 1);
+    change(END64, 32, 8, archive.count - 1);
+    const struct exchange_under_test exchange = decode_archive(&archive);
+    check_refused(&exchange, &more);
+}
+END_TEST
+
 /* Sizes of a deflated member that are not its data's: header and directory agree in the lie. */
 static const struct {
     const char *shape;    /* of q, which has two numbers */
@@ -333,6 +344,7 @@ static Suite *npz_hostile_suite(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, refuses_headers, 0, COUNT(HEADERS));
     tcase_add_loop_test(tests, refuses_what_is_no_array, 0, COUNT(BEGINNINGS));
+    tcase_add_test(tests, refuses_a_directory_that_goes_on);
     tcase_add_loop_test(tests, refuses_changed_records, 0, COUNT(CHANGES));
     tcase_add_loop_test(tests, refuses_lies_about_sizes, 0, COUNT(LIES));
     tcase_add_test(tests, refuses_changed_data);
