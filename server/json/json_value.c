@@ -88,12 +88,13 @@ const char *json_pointer_index(char out[JSON_POINTER_ROOM], const char *base, si
 /* "a, b or c" */
 static void list_words(const char *const *words, size_t count, char *out, size_t size) {
     size_t at = 0;
-    for (size_t i = 0; i < count && at < size; i++)
+    for (size_t i = 0; i < count; i++)
         at += (size_t)snprintf(out + at, size - at, "%s\"%s\"",
                                i == 0          ? ""
                                : i + 1 < count ? ", "
                                                : " or ",
                                words[i]);
+    assert(at < size);
 }
 
 enum attn_status json_value_word(const struct json_reader *reader, struct json_value value,

@@ -63,14 +63,21 @@ static int compare(const struct natural *a, const struct natural *b) {
     return 0;
 }
 
+/* The first that is not zero: what was truncated has one. */
+static const char *first_digit(const struct number_decimal *decimal) {
+    const char *p = decimal->digits;
+    while (*p == '0' || *p == '.')
+        p++;
+    assert(p < decimal->digits_end);
+    return p;
+}
+
 /*
  * Reads up to DIGITS_MAX significant digits of a truncated decimal into *n. Returns how many
  * digits are left out, and in *more whether one of those is not zero.
  */
 static int64_t read_digits(const struct number_decimal *decimal, struct natural *n, bool *more) {
-    const char *p = decimal->digits;
-    while (p < decimal->digits_end && (*p == '0' || *p == '.'))
-        p++;
+    const char *p = first_digit(decimal);
     int64_t left_out = 0;
     *more = false;
     for (int count = 0; p < decimal->digits_end; p++) {
@@ -90,9 +97,7 @@ static int64_t read_digits(const struct number_decimal *decimal, struct natural 
 /* The exponent of the text's last digit: truncating moved it to the mantissa's last one. */
 static int64_t last_digit_exponent(const struct number_decimal *decimal) {
     int64_t dropped = -NUMBER_MANTISSA_DIGITS;
-    const char *p = decimal->digits;
-    while (p < decimal->digits_end && (*p == '0' || *p == '.'))
-        p++;
+    const char *p = first_digit(decimal);
     for (; p < decimal->digits_end; p++)
         dropped += *p != '.';
     return decimal->exponent - dropped;

@@ -85,14 +85,14 @@ static enum number_result convert_i64(const struct number_decimal *decimal, uint
     if (!decimal->integer)
         return NUMBER_WRONG_TYPE;
     const uint64_t limit = (uint64_t)INT64_MAX + decimal->negative;
-    if (decimal->exponent != 0 || decimal->truncated || decimal->mantissa > limit)
+    if (decimal->exponent != 0 || decimal->mantissa > limit) /* or digits were left out */
         return NUMBER_RANGE;
     *bits = decimal->negative ? 0 - decimal->mantissa : decimal->mantissa;
     return NUMBER_OK;
 }
 
 static enum number_result convert_bool(const struct number_decimal *decimal, uint64_t *bits) {
-    if (!decimal->integer || decimal->negative || decimal->mantissa > 1 || decimal->exponent != 0)
+    if (!decimal->integer || decimal->negative || decimal->mantissa > 1)
         return NUMBER_WRONG_TYPE;
     *bits = decimal->mantissa;
     return NUMBER_OK;

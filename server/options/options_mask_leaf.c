@@ -153,9 +153,10 @@ static void list_members(enum attn_mask_kind kind, char *out, size_t size) {
     size_t at = 0;
     out[0] = 0;
     for (size_t i = 0; i < COUNT(MEMBERS); i++)
-        if (MEMBERS[i].kind == kind && at < size)
+        if (MEMBERS[i].kind == kind)
             at +=
                 (size_t)snprintf(out + at, size - at, "%s%s", at == 0 ? "" : ", ", MEMBERS[i].name);
+    assert(at < size);
 }
 
 /* A name of ours that stands alone where an object belongs. */

@@ -198,6 +198,15 @@ START_TEST(refuses_wrong_tensors) {
 END_TEST
 
 /* 33 levels of what is no number, and 100,000. */
+/* A name as long as a text that is kept aside is a name all the same. */
+START_TEST(long_names_are_names) {
+    struct exchange_under_test exchange =
+        decode_json("{\"q\":[[1]]," KV ",\"" A256 A256 A256 "\":1}");
+    ck_assert_str_eq(attn_status_name(exchange.status), attn_status_name(ATTN_UNKNOWN_FIELD));
+    ck_assert_int_eq(strncmp(exchange.error.pointer, "/AAAA", 5), 0);
+}
+END_TEST
+
 START_TEST(refuses_deep_nesting) {
     static const size_t depths[] = {33, 100000};
     for (size_t i = 0; i < COUNT(depths); i++) {
@@ -304,6 +313,7 @@ static Suite *codec_json_suite(void) {
     tcase_add_test(tests, long_base64_with_escapes);
     tcase_add_loop_test(tests, refuses_malformed_bodies, 0, COUNT(MALFORMED_BODIES));
     tcase_add_loop_test(tests, refuses_wrong_tensors, 0, COUNT(WRONG_TENSORS));
+    tcase_add_test(tests, long_names_are_names);
     tcase_add_test(tests, refuses_deep_nesting);
     tcase_add_test(tests, refuses_floods);
     tcase_add_test(tests, every_truncation_is_refused);

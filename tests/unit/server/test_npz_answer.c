@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers as npz and npy: where tensors lie, what the records say, and what numpy cannot hold. */
+#include "server/codecs/npy_header.h"
 #include "tests/support/test_main.h"
 #include "tests/unit/server/npz_fixture.h"
 
@@ -178,9 +179,20 @@ START_TEST(refuses_more_than_can_be_addressed) {
 }
 END_TEST
 
+START_TEST(bytes_have_no_order) {
+    char header[NPY_BYTES + 1] = "";
+    npy_header_write(header, ATTN_UINT8, 2, (const size_t[]){3, 4});
+    ck_assert_ptr_nonnull(strstr(header + 10, "'descr': '|u1'"));
+    ck_assert_ptr_nonnull(strstr(header + 10, "(3, 4, )"));
+    npy_header_write(header, ATTN_INT32, 1, (const size_t[]){5});
+    ck_assert_ptr_nonnull(strstr(header + 10, "'descr': '<i4'"));
+}
+END_TEST
+
 static Suite *npz_answer_suite(void) {
     Suite *const suite = suite_create("npz_answer");
     TCase *const tests = tcase_create("answers");
+    tcase_add_test(tests, bytes_have_no_order);
     tcase_add_test(tests, members_in_the_order_of_the_directory);
     tcase_add_test(tests, one_array_is_a_file);
     tcase_add_test(tests, empty_arrays_of_any_shape);

@@ -302,9 +302,26 @@ START_TEST(a_lone_number_is_read_whole) {
 }
 END_TEST
 
+/* Far enough from the text's end for the fast way, which has a sign of its own. */
+START_TEST(whole_numbers_of_both_signs) {
+    static const char text[] = "[-1,20,-300,4000,-50000,600000,-7000000,80000000,-900000000,1,-2,3,-4,"
+                               "5,-6,7,-8,9,-10,11,-12,13,-14,15,-16,17,-18,19,-20,21,-22,23]";
+    static const int64_t first[] = {-1, 20, -300, 4000, -50000, 600000, -7000000, 80000000,
+                                    -900000000, 1, -2};
+    int64_t out[64];
+    struct number_array_shape shape;
+    struct number_fault fault;
+    ck_assert_int_eq(number_array_parse(NUMBER_I64, text, sizeof text - 1, out, 64, &shape, &fault),
+                     NUMBER_OK);
+    ck_assert_uint_eq(shape.shape[0], 32);
+    ck_assert_mem_eq(out, first, sizeof first);
+}
+END_TEST
+
 static Suite *number_parse_suite(void) {
     Suite *suite = suite_create("number_parse");
     TCase *tests = tcase_create("arrays");
+    tcase_add_test(tests, whole_numbers_of_both_signs);
     tcase_add_loop_test(tests, a_fault_is_named_and_placed, 0,
                         sizeof refusals / sizeof refusals[0]);
     tcase_add_loop_test(tests, a_rectangle_gives_its_shape, 0,
