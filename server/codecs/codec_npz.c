@@ -131,10 +131,9 @@ static enum attn_status read_tensor(const void *opened, size_t entry,
                                     const struct json_reader *reader, struct attn_tensor *out) {
     const struct npz_file *const file = opened;
     struct zip_stream stream;
-    enum attn_status status = zip_stream_open(&stream, &file->zip.members[entry], reader);
-    if (status != ATTN_OK)
-        return status;
-    status = read_array(file, &stream, out);
+    if (zip_stream_open(&stream, &file->zip.members[entry], reader) != ATTN_OK)
+        return ATTN_NO_MEMORY;
+    const enum attn_status status = read_array(file, &stream, out);
     zip_stream_close(&stream);
     return status;
 }
@@ -217,10 +216,10 @@ static enum attn_status take_options(struct npz_file *file, const struct json_re
     if (at == zip->count)
         return ATTN_OK;
     struct zip_stream stream;
-    enum attn_status status = zip_stream_open(&stream, &zip->members[at], reader);
-    if (status != ATTN_OK)
-        return status;
-    status = read_text(file, &stream, &container->options, &container->options_length);
+    if (zip_stream_open(&stream, &zip->members[at], reader) != ATTN_OK)
+        return ATTN_NO_MEMORY;
+    const enum attn_status status =
+        read_text(file, &stream, &container->options, &container->options_length);
     zip_stream_close(&stream);
     zip->count--;
     memmove(&zip->members[at], &zip->members[at + 1], (zip->count - at) * sizeof *zip->members);

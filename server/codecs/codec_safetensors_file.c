@@ -47,9 +47,10 @@ static enum attn_status read_ints(const struct json_reader *reader, struct json_
     if (list.node == NULL)
         return attn_fail(reader->error, ATTN_MALFORMED, name, "The entry lacks \"%s\".", member);
     const enum attn_status status = json_value_ints(&quiet, list, name, out);
-    if (status == ATTN_OK || status == ATTN_NO_MEMORY)
-        return status == ATTN_OK ? status
-                                 : attn_fail(reader->error, status, name, "%s", cause.detail);
+    if (status == ATTN_OK)
+        return ATTN_OK;
+    if (status == ATTN_NO_MEMORY)
+        return attn_fail(reader->error, status, name, "%s", cause.detail);
     return attn_fail(reader->error, ATTN_MALFORMED, name, "The entry's \"%s\": %.400s", member,
                      cause.detail);
 }

@@ -2,6 +2,7 @@
 /* What a request's head says: its headers, its query string, who sent it. Text stays the library's,
    for as long as the request lasts. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -25,18 +26,22 @@ static void write_ipv4(const struct sockaddr *address, char *text) {
     }
 }
 
+void http_address_text(const struct sockaddr *address, char *text, size_t size) {
+    text[0] = '\0';
+    if (address->sa_family == AF_UNIX)
+        snprintf(text, size, "unix");
+    else if (address->sa_family == AF_INET)
+        write_ipv4(address, text);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
+                  (socklen_t)size);
+}
+
 static void read_remote(struct MHD_Connection *connection, char *text, size_t size) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
-    text[0] = '\0';
-    if (address != NULL && address->sa_family == AF_UNIX)
-        snprintf(text, size, "unix");
-    else if (address != NULL && address->sa_family == AF_INET)
-        write_ipv4(address, text);
-    else if (address != NULL && address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
-                  (socklen_t)size);
+    assert(info != NULL && info->client_addr != NULL); /* every connection has one */
+    http_address_text(info->client_addr, text, size);
 }
 
 struct query_reader {
@@ -50,8 +55,7 @@ static enum MHD_Result read_option(void *context, enum MHD_ValueKind kind, const
     struct query_reader *reader = context;
     (void)kind;
     reader->has_nul |= strlen(name) != name_size || (value != NULL && strlen(value) != value_size);
-    if (reader->count == reader->room)
-        return MHD_NO;
+    assert(reader->count < reader->room);
     reader->options[reader->count++] =
         (struct codec_query_option){.name = name, .value = value == NULL ? "" : value};
     return MHD_YES;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "server/exchange.h"
 #include "server/http/http_server.h"
@@ -79,6 +80,9 @@ bool http_guard(const struct http_head *head, struct problem *problem);
 
 /* Refuses with false and *problem a head with bytes that the library does not tell of. */
 bool http_guard_bytes(const struct http_head *head, struct problem *problem);
+
+/* "unix", or the address in words without its port; "" for other families. */
+void http_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* Fills what the exchange has of the head; `peer` is NULL where there was no memory for one. */
 void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,

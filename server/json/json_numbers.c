@@ -109,7 +109,7 @@ static enum attn_status refuse_number(const struct fault_place *at, enum number_
                          "neighbours. A tensor is rectangular.",
                          at->element);
     case NUMBER_TOO_DEEP:
-    case NUMBER_TOO_MANY:
+    case NUMBER_TOO_MANY: /* unreached: the room is counted by the text's commas */
         return attn_fail_limit(error, ATTN_BAD_SHAPE, at->pointer, ATTN_MAX_RANK,
                                "The lists are nested too deep: a tensor has a rank of at most %d.",
                                ATTN_MAX_RANK);
@@ -149,9 +149,9 @@ enum attn_status json_value_numbers(const struct json_reader *reader, struct jso
                                     const char *pointer, enum number_type type, const char *what,
                                     void **out, struct number_array_shape *shape) {
     struct json_array_text array;
-    enum attn_status status = json_value_array_text(reader, value, &array);
-    if (status != ATTN_OK)
-        return status;
+    enum attn_status status = ATTN_OK;
+    if (json_value_array_text(reader, value, &array) != ATTN_OK)
+        return ATTN_NO_MEMORY;
     *out = storage_take_array(reader->storage, array.room, json_number_size(type));
     if (*out == NULL) {
         status = attn_fail(reader->error, ATTN_NO_MEMORY, pointer,

@@ -76,13 +76,11 @@ static enum attn_status failure(const struct walk *walk) {
     return walk->options->reader.error->status;
 }
 
+/* A document has no more levels than the stack, or its reader would have refused it. */
+static_assert((int)JSON_MAX_DEPTH <= ATTN_MASK_MAX_DEPTH, "the stack holds every level of JSON");
+
 static enum attn_status push(struct walk *walk, const struct frame *frame) {
-    if (walk->depth == ATTN_MASK_MAX_DEPTH)
-        return attn_fail_limit(walk->options->reader.error, ATTN_BAD_MASK, frame->pointer,
-                               ATTN_MASK_MAX_DEPTH,
-                               "The mask is nested deeper than %d levels; flatten its all, any and "
-                               "not.",
-                               ATTN_MASK_MAX_DEPTH);
+    assert(walk->depth < ATTN_MASK_MAX_DEPTH);
     walk->stack[walk->depth++] = *frame;
     return ATTN_OK;
 }

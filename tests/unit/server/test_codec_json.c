@@ -118,6 +118,7 @@ static const struct refusal MALFORMED_BODIES[] = {
     {"{\"q\":[[01]]," KV "}", ATTN_MALFORMED, "/q", "byte 8"},
     {"{\"q\":[[+1]]," KV "}", ATTN_MALFORMED, "/q", "not JSON"},
     {"{\"q\":[[1 2]]," KV "}", ATTN_MALFORMED, "/q", "not JSON"},
+    {"{\"q\":[[" A16 A16 A16 "]]," KV "}", ATTN_MALFORMED, "/q", "AAAA...' (at byte"},
     {"{\"q\":[[1,]]," KV "}", ATTN_MALFORMED, "/q", "not JSON"},
     {"{\"q\":[[1]}]," KV "}", ATTN_MALFORMED, "/q", "not JSON"},
     {"{\"q\":[[1e999]]," KV "}", ATTN_NUMBER_RANGE, "/q", "1e999"},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/codecs/json_lists.h"
+#include "server/numbers/numbers.h"
 #include "tests/support/backward_team.h"
 #include "tests/support/random.h"
 #include "tests/support/test_main.h"
@@ -85,10 +86,18 @@ START_TEST(a_room_that_wraps_is_none) {
         {.dtype = ATTN_FLOAT32, .rank = 2, .shape = {SIZE_MAX / 2, 0}},
         {.dtype = ATTN_FLOAT32, .rank = 2, .shape = {SIZE_MAX / (3 * ATTN_MAX_RANK), 0}},
     };
+    size_t room;
     for (size_t n = 0; n < COUNT(tensors); n++) {
-        size_t room;
         ck_assert(!json_lists_room(&tensors[n], true, &room));
     }
+    /* As many numbers as have a room at all, and none is left for what pieces need beside it. */
+    size_t none, one, most;
+    ck_assert(number_array_text_room(NUMBER_F32, 0, &none));
+    ck_assert(number_array_text_room(NUMBER_F32, 1, &one));
+    most = (SIZE_MAX - none - 3 * ATTN_MAX_RANK) / (one - none);
+    const struct attn_result_tensor whole = {
+        .dtype = ATTN_FLOAT32, .rank = 1, .shape = {most}, .bytes = most * sizeof(float)};
+    ck_assert(!json_lists_room(&whole, true, &room));
 }
 END_TEST
 

@@ -182,6 +182,19 @@ START_TEST(refuses_changed_records) {
 }
 END_TEST
 
+START_TEST(refuses_a_name_too_long) {
+    static const struct refusal name = {"", ATTN_MALFORMED, "", "A member's name has 256 bytes"};
+    archive_operands(&archive, PACK_STORED);
+    for (int n = 0; n < 6; n++)
+        archive_add(&archive, "a-member-of-a-name-that-is-not-short", "", 0, PACK_STORED, 1);
+    archive_finish(&archive, true);
+    change(ENTRY, 28, 2, 256);
+    change(ENTRY, 30, 2, 0);
+    const struct exchange_under_test exchange = decode_archive(&archive);
+    check_refused(&exchange, &name);
+}
+END_TEST
+
 START_TEST(refuses_a_directory_that_goes_on) {
     static const struct refusal more = {"", ATTN_MALFORMED, "", "more than its members"};
     archive_operands(&archive, PACK_STORED);
@@ -345,6 +358,7 @@ static Suite *npz_hostile_suite(void) {
     tcase_add_loop_test(tests, refuses_headers, 0, COUNT(HEADERS));
     tcase_add_loop_test(tests, refuses_what_is_no_array, 0, COUNT(BEGINNINGS));
     tcase_add_test(tests, refuses_a_directory_that_goes_on);
+    tcase_add_test(tests, refuses_a_name_too_long);
     tcase_add_loop_test(tests, refuses_changed_records, 0, COUNT(CHANGES));
     tcase_add_loop_test(tests, refuses_lies_about_sizes, 0, COUNT(LIES));
     tcase_add_test(tests, refuses_changed_data);

@@ -304,10 +304,11 @@ END_TEST
 
 /* Far enough from the text's end for the fast way, which has a sign of its own. */
 START_TEST(whole_numbers_of_both_signs) {
-    static const char text[] = "[-1,20,-300,4000,-50000,600000,-7000000,80000000,-900000000,1,-2,3,-4,"
-                               "5,-6,7,-8,9,-10,11,-12,13,-14,15,-16,17,-18,19,-20,21,-22,23]";
-    static const int64_t first[] = {-1, 20, -300, 4000, -50000, 600000, -7000000, 80000000,
-                                    -900000000, 1, -2};
+    static const char text[] =
+        "[-1,20,-300,4000,-50000,600000,-7000000,80000000,-900000000,1,-2,3,-4,"
+        "5,-6,7,-8,9,-10,11,-12,13,-14,15,-16,17,-18,19,-20,21,-22,23]";
+    static const int64_t first[] = {-1,       20,       -300,       4000, -50000, 600000,
+                                    -7000000, 80000000, -900000000, 1,    -2};
     int64_t out[64];
     struct number_array_shape shape;
     struct number_fault fault;

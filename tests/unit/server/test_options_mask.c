@@ -122,6 +122,28 @@ static const struct refusal REFUSALS[] = {
     {MASK("{\"type\":\"allow\",\"tensor\":\"nowhere\"}"), ATTN_BAD_MASK, "/mask/tensor", "nowhere"},
 };
 
+/* A mask has 256 parts; the one behind them is refused, whatever it is. */
+START_TEST(too_many_objects_are_refused) {
+    static char body[16384];
+    int at = sprintf(body, "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],\"mask\":[");
+    for (int n = 0; n < 257; n++)
+        at += sprintf(body + at, "%s{\"type\":\"causal\"}", n == 0 ? "" : ",");
+    strcpy(body + at, "]}");
+    const struct exchange_under_test exchange = decode_json(body);
+    ck_assert_str_eq(attn_status_name(exchange.status), attn_status_name(ATTN_BAD_MASK));
+    ck_assert(exchange.error.limit == 256);
+}
+END_TEST
+
+START_TEST(false_is_a_bool) {
+    struct codec_request request =
+        decoded_json("{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]],"
+                     "\"mask\":{\"type\":\"allow\",\"tensor\":[[false]]}}");
+    ck_assert_int_eq(request.attention.mask.nodes[0].tensor.dtype, ATTN_BOOL);
+    codec_request_close(&request);
+}
+END_TEST
+
 /* However often a tensor is named, it is decoded once. */
 START_TEST(a_name_is_one_tensor) {
     struct codec_request request =
@@ -212,6 +234,8 @@ static Suite *options_mask_suite(void) {
     TCase *const tests = tcase_create("mask");
     tcase_add_loop_test(tests, programs_are_postfix, 0, COUNT(PROGRAMS));
     tcase_add_test(tests, members_arrive);
+    tcase_add_test(tests, too_many_objects_are_refused);
+    tcase_add_test(tests, false_is_a_bool);
     tcase_add_test(tests, a_name_is_one_tensor);
     tcase_add_test(tests, tokens_arrive_as_a_set);
     tcase_add_loop_test(tests, refuses_masks, 0, COUNT(REFUSALS));
