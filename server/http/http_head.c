@@ -109,15 +109,13 @@ void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,
     exchange->if_none_match = header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
     exchange->host = header(connection, MHD_HTTP_HEADER_HOST);
     exchange->authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
-    exchange->at_ops = peer != NULL && peer->at_ops;
+    exchange->at_ops = peer->at_ops;
     read_origin(connection, exchange);
     exchange->json_length = header(connection, OIP_LENGTH_HEADER);
     request_id_choose(header(connection, "X-Request-Id"), exchange->id);
-    if (peer != NULL) {
-        memcpy(peer->id, exchange->id, sizeof peer->id);
-        snprintf(peer->origin, sizeof peer->origin, "%s",
-                 exchange->origin == NULL ? "" : exchange->origin);
-    }
+    memcpy(peer->id, exchange->id, sizeof peer->id);
+    snprintf(peer->origin, sizeof peer->origin, "%s",
+             exchange->origin == NULL ? "" : exchange->origin);
     trace_exchange_begin(exchange, header(connection, "traceparent"));
     if (exchange->service->tracing != NULL)
         exchange->tracestate = header(connection, "tracestate");

@@ -84,7 +84,7 @@ bool http_guard_bytes(const struct http_head *head, struct problem *problem);
 /* "unix", or the address in words without its port; "" for other families. */
 void http_address_text(const struct sockaddr *address, char *text, size_t size);
 
-/* Fills what the exchange has of the head; `peer` is NULL where there was no memory for one. */
+/* Fills what the exchange has of the head; without a peer there is no exchange. */
 void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,
                     struct exchange *exchange);
 /* Its options; false when the query string was refused. */

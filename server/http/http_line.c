@@ -83,6 +83,7 @@ static enum MHD_Result weigh(void *context, enum MHD_ValueKind kind, const char 
     size_t *const bytes = context;
     *bytes += FIELD_BYTES;
     if (kind == MHD_COOKIE_KIND || kind == MHD_FOOTER_KIND)
+        /* unreached: without a value, for the library gives these an empty one */
         *bytes += strlen(name) + (value == NULL ? 0 : strlen(value)) + sizeof ": \r";
     return MHD_YES;
 }
@@ -93,10 +94,12 @@ bool http_guard_room(struct http_thread *thread, struct MHD_Connection *connecti
     const size_t most = thread->server->options.connection_bytes - ANSWER_ROOM;
     const union MHD_ConnectionInfo *const head =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    size_t bytes = head == NULL ? 0 : head->header_size;
+    size_t bytes;
     struct problem problem;
     if (exchange->state != EXCHANGE_RECEIVING)
         return true; /* it has its answer, which is none of a call */
+    /* unreached: the library does not say of a head that it has read whole how long that is */
+    bytes = head == NULL ? 0 : head->header_size;
     MHD_get_connection_values(connection, (enum MHD_ValueKind)kinds, weigh, &bytes);
     if (bytes <= most)
         return true;

@@ -206,6 +206,11 @@ def test_a_short_body_ends_with_its_connection(daemon, client):
     raw.until(lambda: raw.samples(client)["attention_in_flight_bytes"] == before)
 
 
-def test_a_nul_in_the_query(connection):
-    answer = connection.ask(raw.post(path="/v1/attention?scale=1%00"))
+def test_names_without_values(connection):
+    assert connection.ask(raw.get("/healthz?a&b", "Cookie: a")).body == b"ok\n"
+
+
+@pytest.mark.parametrize("option", ("scale=1%00", "scale%00=1"))
+def test_a_nul_in_the_query(option, connection):
+    answer = connection.ask(raw.post(path=f"/v1/attention?{option}"))
     assert (answer.status, answer.problem) == (400, "malformed")

@@ -31,31 +31,44 @@ def test_asserts_and_marks_are_left_out_up_to_their_ends():
     assert sorted(gate.excluded_lines(LINES)) == [2, 7, 8, 9, 10]
 
 
-def test_memory_and_macros_are_forgiven_one_branch():
-    assert sorted(gate.forgiven_lines(LINES)) == [3, 11, 15]
+def test_memory_is_forgiven_one_branch():
+    assert sorted(gate.forgiven_lines(LINES)) == [3, 15]
 
 
 def file_of(tmp_path, monkeypatch, counts, name="plan.c"):
+    """A file with a condition at each place of `counts`: how often it was true, and false."""
     (tmp_path / name).write_text(SOURCE)
     monkeypatch.setattr(gate, "ROOT", tmp_path)
+    monkeypatch.setattr(gate, "OURS", (name,))
     monkeypatch.setattr(gate, "LIMITS", (("plan*.c", 100),))
-    return gate.File(name, {(line, "f", number): count
-                            for line, taken in counts.items()
-                            for number, count in enumerate(taken)})
+    branches = [[line, column, line, column + 1, *taken, 0, 0, 4]
+                for (line, column), taken in counts.items()]
+    return gate.File(name, gate.collect([{"filename": f"./{name}", "branches": branches},
+                                         {"filename": "/usr/include/x.h", "branches": branches}])
+                     [name])
 
 
 def test_a_forgiven_branch_is_one_that_was_not_taken(tmp_path, monkeypatch):
-    file = file_of(tmp_path, monkeypatch, {3: [4, 0], 5: [1, 2], 8: [0, 0]})
+    file = file_of(tmp_path, monkeypatch, {(3, 9): [0, 4], (5, 9): [1, 2], (8, 9): [0, 0]})
     assert (file.taken, file.counted, file.left_out, file.short) == (3, 3, 3, False)
-    file = file_of(tmp_path, monkeypatch, {3: [4, 1]})
+    file = file_of(tmp_path, monkeypatch, {(3, 9): [4, 1]})
     assert (file.taken, file.counted, file.left_out) == (2, 2, 0)
 
 
 def test_a_second_one_on_the_line_is_missing(tmp_path, monkeypatch):
-    file = file_of(tmp_path, monkeypatch, {3: [0, 0]})
-    assert (file.taken, file.counted, dict(file.missing), file.short) == (0, 1, {3: 1}, True)
+    file = file_of(tmp_path, monkeypatch, {(3, 9): [0, 0]})
+    assert (file.taken, file.counted, file.missing, file.short) == (0, 1, [(3, 9, True)], True)
+
+
+def test_copies_of_a_place_count_once(tmp_path, monkeypatch):
+    (tmp_path / "plan.h").write_text(SOURCE)
+    monkeypatch.setattr(gate, "ROOT", tmp_path)
+    monkeypatch.setattr(gate, "OURS", ("plan.h",))
+    copies = [[5, 9, 5, 10, 2, 0, 0, 0, 4], [5, 9, 5, 10, 0, 3, 0, 0, 4]]
+    counts = gate.collect([{"filename": "./plan.h", "branches": copies}])
+    assert dict(counts["plan.h"]) == {(5, 9, True): 2, (5, 9, False): 3}
 
 
 def test_a_limit_holds_each_file_that_it_names(tmp_path, monkeypatch):
-    assert file_of(tmp_path, monkeypatch, {5: [1, 0]}, "plan_cost.c").short
-    assert not file_of(tmp_path, monkeypatch, {5: [1, 0]}, "other.c").short
+    assert file_of(tmp_path, monkeypatch, {(5, 9): [1, 0]}, "plan_cost.c").short
+    assert not file_of(tmp_path, monkeypatch, {(5, 9): [1, 0]}, "other.c").short

@@ -151,9 +151,12 @@ START_TEST(texts_of_several_arrays_are_none) {
                                         "[[1,2,3]",
                                         "[[],[]]",
                                         "[[1,\"a]b\"],[2,3]]",
-                                        "[[[1],[2],[3]],[[4],[5]],[[6]]]"};
+                                        "[[[1],[2],[3]],[[4],[5]],[[6]]]",
+                                        "[[[1],[2]],[[3]],[[4],[5],[6]],[[7],[8]]]",
+                                        "[[[1],[2]],[[3],[4]],[[5]],[[6],[7],[8]]]",
+                                        "[[[1],[2]],[[3]],[[4],[5],[6]],[[7]],[[8],[9],[0]]]"};
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++)
-        for (size_t piece = 1; piece < 20; piece++)
+        for (size_t piece = 1; piece < 48; piece++)
             compare(texts[n], strlen(texts[n]), piece);
 }
 END_TEST
