@@ -155,6 +155,16 @@ static enum attn_status place_queries(struct attn_call *call, const struct attn_
     return ATTN_OK;
 }
 
+enum attn_status attn_call_move_queries(struct attn_call *call, const struct attn_request *request,
+                                        bool placed, struct attn_error *error) {
+    struct aligned_nodes nodes = {NULL, NULL};
+    if (find_aligned(&request->mask, &nodes, error) != ATTN_OK)
+        return error->status;
+    if (placed && nodes.causal == NULL && request->q_offset.values == NULL)
+        return ATTN_OK;
+    return place_queries(call, request, call->storage, error);
+}
+
 void *attn_call_allocate(struct attn_call *call, size_t more, struct attn_error *error) {
     size_t count, bytes, lists = 0;
     /* unreached: rows are limited, and with them heads and items; `more` is as large as a mask */

@@ -140,7 +140,7 @@ struct exchange {
     bool is_left_alone;     /* it was woken before its worker was done, who may hold on to it */
     bool is_lost;        /* it was done, and there was no memory to say so: no answer says else */
     double wait_seconds; /* until a quota lets it in */
-    char challenge[128], location[96];
+    char challenge[128], location[REQUEST_ID_SIZE + 32];
     char etag[64]; /* where the answer's is made for it */
     struct admission_waiter waiter;
 

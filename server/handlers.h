@@ -41,6 +41,8 @@ void capture_cell_handle(struct exchange *exchange);
 void capture_stats_handle(struct exchange *exchange);
 bool capture_compare_check(struct exchange *exchange, struct problem *problem);
 void capture_compare_handle(struct exchange *exchange);
+bool capture_remask_check(struct exchange *exchange, struct problem *problem);
+void capture_remask_handle(struct exchange *exchange);
 
 /* Whether calls are taken; false when the exchange has been refused for it. */
 bool ops_check_ready(struct exchange *exchange);

@@ -50,6 +50,8 @@ static const struct route routes[] = {
     {"/v1/captures/{id}/stats", HTTP_GET, ACCESS_CAPTURES, NATIVE, NULL, capture_stats_handle},
     {"/v1/captures/{id}/compare", HTTP_POST, ACCESS_CAPTURES, NATIVE, capture_compare_check,
      capture_compare_handle},
+    {"/v1/captures/{id}/remask", HTTP_POST, ACCESS_CAPTURES, NATIVE, capture_remask_check,
+     capture_remask_handle},
     {"/v1/captures/{id}/pin", HTTP_PUT, ACCESS_CAPTURES, PROBLEM_DETAILS, true, false, NULL,
      capture_pin_handle},
     {"/v1/captures/{id}/pin", HTTP_DELETE, ACCESS_CAPTURES, NATIVE, NULL, capture_unpin_handle},

@@ -33,8 +33,8 @@ static enum attn_status take_text(struct options *options, struct json_value val
     return ATTN_OK;
 }
 
-static enum attn_status take_name(struct options *options, struct json_value value,
-                                  const char *pointer) {
+enum attn_status options_apply_capture_name(struct options *options, struct json_value value,
+                                            const char *pointer) {
     return take_text(options, value, pointer, &capture_of(options)->name);
 }
 
@@ -76,7 +76,7 @@ static enum attn_status take_k_grid(struct options *options, struct json_value v
 }
 
 static const struct option MEMBERS[] = {
-    {"name", OPTION_BODY_ONLY, take_name},     {"run", OPTION_BODY_ONLY, take_run},
+    {"name", OPTION_BODY_ONLY, options_apply_capture_name},     {"run", OPTION_BODY_ONLY, take_run},
     {"layer", OPTION_BODY_ONLY, take_layer},   {"q_grid", OPTION_BODY_ONLY, take_q_grid},
     {"k_grid", OPTION_BODY_ONLY, take_k_grid},
 };

@@ -79,8 +79,8 @@ static enum attn_status apply_num_kv_heads(struct options *options, struct json_
                           &request_of(options)->num_kv_heads);
 }
 
-static enum attn_status apply_q_offset(struct options *options, struct json_value value,
-                                       const char *pointer) {
+enum attn_status options_apply_q_offset(struct options *options, struct json_value value,
+                                        const char *pointer) {
     return options_ints(options, value, pointer, &request_of(options)->q_offset);
 }
 
@@ -158,7 +158,7 @@ static const struct option OPTIONS_TABLE[] = {
     {"layout", OPTION_SCALAR, options_apply_layout},
     {"num_heads", OPTION_SCALAR, apply_num_heads},
     {"num_kv_heads", OPTION_SCALAR, apply_num_kv_heads},
-    {"q_offset", OPTION_LIST, apply_q_offset},
+    {"q_offset", OPTION_LIST, options_apply_q_offset},
     {"scale", OPTION_SCALAR, options_apply_scale},
     {"softcap", OPTION_SCALAR, options_apply_softcap},
     {"mask", OPTION_SCALAR, options_apply_mask},

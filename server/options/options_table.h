@@ -64,6 +64,8 @@ static inline struct attn_tensor *schema_tensor(const struct codec_schema *schem
 /* Options that kinds of calls share (options_table.c). */
 enum attn_status options_apply_layout(struct options *options, struct json_value value,
                                       const char *pointer);
+enum attn_status options_apply_q_offset(struct options *options, struct json_value value,
+                                        const char *pointer);
 enum attn_status options_apply_scale(struct options *options, struct json_value value,
                                      const char *pointer);
 enum attn_status options_apply_softcap(struct options *options, struct json_value value,
@@ -97,7 +99,9 @@ enum attn_status options_apply_weights(struct options *options, struct json_valu
 enum attn_status options_apply_labels(struct options *options, struct json_value value,
                                       const char *pointer);
 
-/* `capture` (options_capture.c). */
+/* `capture`, and a name alone (options_capture.c). */
+enum attn_status options_apply_capture_name(struct options *options, struct json_value value,
+                                            const char *pointer);
 enum attn_status options_apply_capture(struct options *options, struct json_value value,
                                        const char *pointer);
 

@@ -66,6 +66,18 @@ def test_a_comparison(keeping):
     assert schema("CaptureComparison").is_valid(json.loads(body))
 
 
+def test_another_mask(keeping):
+    body = {"mask": {"type": "prefix", "length": 2}, "q_offset": 1, "alibi": [1, 2], "name": "m"}
+    path = f"/v1/captures/{keep(keeping.client)}/remask"
+    answer = keeping.client.send("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    documented = PATHS["/v1/captures/{id}/remask"]["post"]["responses"]["201"]
+    assert answer.status == 201, answer.body
+    schema("Capture").validate(answer.json)
+    assert schema("CaptureMask").is_valid(body) and not schema("CaptureMask").is_valid({})
+    location = resolve(documented["headers"]["Location"])["schema"]["pattern"]
+    assert re.search(location, answer.headers["Location"])
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_methods(path, keeping):
     actual = path.replace("{id}", keep(keeping.client))
