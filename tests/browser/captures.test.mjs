@@ -216,6 +216,65 @@ test("keys that are patches of a picture lie as they do in it", async () => {
   await close();
 });
 
+test("a capture is tried under another mask, and compared with it", async () => {
+  const call = { shape: [2, 1, 12, 8], seed: 11 };
+  const mask = { all: ["causal", { type: "window", left: 3, right: 0 }] };
+  const { meta } = await capture({ ...call, capture: { name: "first" } });
+  const { weights } = await capture({ ...call, mask, weights: true });
+  const { page, faults, close } = await openPage(
+    browser,
+    daemon.base,
+    `#maps?id=${meta.capture.id}&head=1&cell=9,2`,
+  );
+  await settle(page);
+  await page.click('summary:has-text("Edit, look, run")');
+  await page.check('.inspector label:has-text("causal") input');
+  await page.check('.inspector label:has-text("window") input');
+  await page.fill('label:has-text("to the left") input', "3");
+  await page.fill('label:has-text("to the right") input', "0");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector('canvas[aria-label*=": 42 of 144 cells"]');
+  assert.deepEqual(await violations(page), []);
+  await page.click('button:text-is("Run")');
+  await page.waitForFunction(() => /window/.test(document.querySelector("h1")?.textContent));
+  await settle(page);
+  assert.match(await page.textContent("h1"), /^first: .*window/);
+  assert.match(page.url(), /head=1/);
+  const seen = await pixels(page, MAP, 12, 12);
+  weights[0][1].forEach((row, i) =>
+    row.forEach((weight, j) => {
+      const level = logic.levelOf({ low: 0, high: 1 }, weight);
+      const near = [level - 1, level, level + 1].map((each) =>
+        String([...logic.sequential.subarray(3 * each, 3 * each + 3)]),
+      );
+      const isRight = j > i || j < i - 3 ? HATCH : near;
+      assert.ok(isRight.includes(String(seen[i][j])), `${i},${j}`);
+    }),
+  );
+  await page.waitForSelector('.captures button[aria-current="true"]:has-text("first: ")');
+  await page.selectOption('.compare label:has-text("With") select', { label: "first" });
+  await page.click('button:text-is("Compare every cell")');
+  await page.waitForSelector(".compare dl");
+  assert.match(await page.textContent(".compare dl"), /within toleranceno/);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent === "first");
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test("a mask that cannot be run says why, and leaves the capture", async () => {
+  const { meta } = await capture({ shape: [1, 1, 6, 4], seed: 12, capture: { name: "alone" } });
+  const { page, close } = await openPage(browser, daemon.base, `#maps?id=${meta.capture.id}`);
+  await settle(page);
+  await page.click('summary:has-text("Edit, look, run")');
+  await fetch(`${daemon.base}v1/captures/${meta.capture.id}`, { method: "DELETE" });
+  await page.click('button:text-is("Run")');
+  await page.waitForSelector(".inspector .failure");
+  assert.match(await page.textContent(".inspector .failure"), /There is no capture/);
+  assert.equal(await page.textContent("h1"), "alone");
+  await close();
+});
+
 test("a pin that is refused says why", async () => {
   const { page, close } = await openPage(browser, daemon.base);
   const detail = "The key has pinned as much as it may. Unpin another capture first.";

@@ -181,11 +181,17 @@ test("the mask editor says what the service reads", () => {
       { type: "segments", q: [0, 0, 1, 1], kv: [0, 0, 1, 1] },
     ],
   });
-  assert.deepEqual(
-    page.optionsOfDraft({ ...page.emptyDraft(4), isCausal: true, align: "bottom_right" }, 2, 4)
-      .mask,
-    { all: [{ type: "causal", align: "bottom_right" }] },
-  );
+  const causal = { ...page.emptyDraft(4), isCausal: true };
+  for (const [draft, queries, offset] of [
+    [causal, 2, 2],
+    [{ ...causal, kept: 3, prefix: 2 }, 2, 1],
+    [{ ...causal, align: "top_left" }, 2, 0],
+    [{ ...page.emptyDraft(4), window: [1, 0] }, 1, 3],
+    [{ ...page.emptyDraft(4, true), isCausal: true }, 2, undefined],
+    [page.emptyDraft(4), 2, undefined],
+    [causal, 4, undefined],
+  ])
+    assert.equal(page.optionsOfDraft(draft, queries, 4).q_offset, offset);
 });
 
 test("labels of an axis do not touch", () => {

@@ -29,14 +29,20 @@ export function goTo(place: Place, isStep: boolean): void {
   dispatchEvent(new Event(CHANGED));
 }
 
-/** Changes some parameters of the place; undefined and "" take one away. */
-export function changeParams(changes: Record<string, string | undefined>): void {
+type Changes = Record<string, string | undefined>;
+
+function change(changes: Changes, isStep: boolean): void {
   const place = parsePlace(location.hash);
   const params: Record<string, string> = {};
   for (const [name, value] of Object.entries({ ...place.params, ...changes }))
     if (value !== undefined && value !== "") params[name] = value;
-  goTo({ ...place, params }, false);
+  goTo({ ...place, params }, isStep);
 }
+
+/** Changes some parameters of the place; undefined and "" take one away. */
+export const changeParams = (changes: Changes): void => change(changes, false);
+/** The same as a step, from which the browser goes back. */
+export const stepTo = (changes: Changes): void => change(changes, true);
 
 export function usePlace(): Place {
   const [hash, setHash] = useState(location.hash);

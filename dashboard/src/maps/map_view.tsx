@@ -2,7 +2,6 @@
 // One map with everything around it.
 import { changeParams } from "../lib/route.ts";
 import { counted, number } from "../lib/text.ts";
-import { isHeld } from "../sources/held.ts";
 import { SAMPLE_ID } from "../sources/sample.ts";
 import { length, type Grid, type MapSource } from "../sources/source.ts";
 import { Failure } from "../ui/controls.tsx";
@@ -57,9 +56,7 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
       <aside class="inspector">
         <CellPanel {...{ source, state }} />
         <HeadPanel {...{ source, state }} />
-        {isHeld(info.id) && (
-          <MaskEditor key={info.id} info={info} isReplaced={options !== undefined} />
-        )}
+        <MaskEditor key={info.id} info={info} isReplaced={options !== undefined} />
         <PicturePanel {...{ source, state }} />
       </aside>
     </>

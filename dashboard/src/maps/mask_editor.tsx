@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another mask for a request of this page. The preview is the daemon's own reading of it.
-import { useState } from "preact/hooks";
-import { postJson } from "../lib/api.ts";
+// Another mask for a request of this page, or for what a capture has kept. The preview is the daemon's
+// own reading of it.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { isAbort, postJson } from "../lib/api.ts";
 import { useAsync, useSettled } from "../lib/hooks.ts";
-import { changeParams } from "../lib/route.ts";
+import { changeParams, stepTo } from "../lib/route.ts";
 import { readTensor, wireOf } from "../lib/tensor.ts";
+import { remaskCapture } from "../sources/capture_source.ts";
+import { isHeld } from "../sources/held.ts";
 import { Kind, type Grid, type Info } from "../sources/source.ts";
 import { Check, Failure, NumberField, Panel, Segments } from "../ui/controls.tsx";
 import { sizeOf } from "./drawing.ts";
@@ -17,7 +20,7 @@ const BRUSH_CELLS = 32; // along an axis; a permalink has to hold them
 /** What a mask hides, seen through a call whose scores are all alike. */
 async function previewOf(
   options: Record<string, unknown>,
-  { queries, keys }: Info,
+  { queries, keys, qOffset }: Info,
   signal: AbortSignal,
 ): Promise<Grid> {
   const [height, width] = [Math.min(queries, SIDE), Math.min(keys, SIDE)];
@@ -30,7 +33,7 @@ async function previewOf(
       k,
       v: k,
       mask: options.mask,
-      q_offset: options.q_offset,
+      q_offset: options.q_offset ?? qOffset,
       return: ["scores"],
       encoding: "base64",
       ...((height < queries || width < keys) && {
@@ -55,27 +58,57 @@ async function previewOf(
   };
 }
 
+interface Running {
+  isBusy: boolean;
+  error?: Error;
+}
+
+/** Has the mask tried: on a request of this page as options in the address; of a capture the daemon
+ *  makes another one, which is then shown. */
+function useRun(id: string, options: Record<string, unknown>) {
+  const [running, setRunning] = useState<Running>({ isBusy: false });
+  const abort = useRef<AbortController | null>(null);
+  useEffect(() => () => abort.current?.abort(), []);
+  const run = async () => {
+    if (isHeld(id)) {
+      changeParams({ options: JSON.stringify(options), stage: undefined });
+      return;
+    }
+    abort.current?.abort();
+    const { signal } = (abort.current = new AbortController());
+    setRunning({ isBusy: true });
+    try {
+      const made = await remaskCapture(id, options, signal);
+      stepTo({ id: made.id, stage: undefined });
+    } catch (error) {
+      if (!isAbort(error)) setRunning({ isBusy: false, error: error as Error });
+    }
+  };
+  return { ...running, run };
+}
+
 export function MaskEditor({ info, isReplaced }: { info: Info; isReplaced: boolean }) {
-  const { queries, keys } = info;
-  const [draft, setDraft] = useState<MaskDraft>(() => emptyDraft(keys));
+  const { queries, keys, qOffset } = info;
+  const [draft, setDraft] = useState<MaskDraft>(() => emptyDraft(keys, Boolean(qOffset)));
   const change = (part: Partial<MaskDraft>) => setDraft({ ...draft, ...part });
   const options = optionsOfDraft(draft, queries, keys);
   const settled = useSettled(JSON.stringify(options), 200);
+  const [isOpen, setIsOpen] = useState(false);
   const { value: grid, error } = useAsync(
-    (signal) => previewOf(JSON.parse(settled), info, signal),
-    [settled, queries, keys],
+    isOpen ? (signal) => previewOf(JSON.parse(settled), info, signal) : undefined,
+    [isOpen, settled, queries, keys],
   );
-  const run = () => changeParams({ options: JSON.stringify(options), stage: undefined });
+  const { run, isBusy, error: refusal } = useRun(info.id, options);
   return (
     <Panel title="Another mask">
-      <details>
+      <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
         <summary>Edit, look, run</summary>
-        <DraftFields {...{ draft, change, queries, keys }} />
-        {error && <Failure error={error} />}
+        <DraftFields {...{ draft, change, queries, keys }} hasOwnOffset={Boolean(qOffset)} />
+        {(refusal ?? error) && <Failure error={(refusal ?? error)!} />}
         {grid && <Preview {...{ grid, draft, change }} />}
         <div class="row">
-          <button type="button" class="main" onClick={run}>
-            Run
+          <button type="button" class="main" disabled={isBusy} onClick={run}>
+            {isBusy ? "Running…" : "Run"}
           </button>
           {isReplaced && (
             <button type="button" onClick={() => changeParams({ options: undefined })}>
@@ -83,6 +116,12 @@ export function MaskEditor({ info, isReplaced }: { info: Info; isReplaced: boole
             </button>
           )}
         </div>
+        {!isHeld(info.id) && (
+          <p class="hint">
+            The same queries and keys under this mask become a capture beside this one; compare them
+            below the map.
+          </p>
+        )}
         <code class="expression">{JSON.stringify(options.mask).slice(0, 400)}</code>
       </details>
     </Panel>
@@ -96,7 +135,8 @@ interface DraftProps {
   keys: number;
 }
 
-function DraftFields({ draft, change, queries, keys }: DraftProps) {
+function DraftFields(props: DraftProps & { hasOwnOffset: boolean }) {
+  const { draft, change, queries, keys, hasOwnOffset } = props;
   const most = Math.max(queries, keys);
   const [left, right] = draft.window ?? [most, most];
   const readLengths = (text: string) =>
@@ -112,6 +152,7 @@ function DraftFields({ draft, change, queries, keys }: DraftProps) {
           label="Where queries stand"
           value={draft.align}
           options={[
+            ...(hasOwnOffset ? ([["own", "as in the call"]] as const) : []),
             ["top_left", "from the first key"],
             ["bottom_right", "up to the last key"],
           ]}

@@ -2,7 +2,7 @@
 // What the mask editor's controls say, as a mask of the service.
 export interface MaskDraft {
   isCausal: boolean;
-  align: "top_left" | "bottom_right";
+  align: "own" | "top_left" | "bottom_right"; // own: where the request, or the capture, has them
   window?: readonly [left: number, right: number];
   prefix: number; // so many first keys are seen by all, causal or not
   kept: number; // so many keys are no padding
@@ -11,9 +11,9 @@ export interface MaskDraft {
   hidden: ReadonlySet<number>; // cells that the brush hid, row by row
 }
 
-export const emptyDraft = (keys: number): MaskDraft => ({
+export const emptyDraft = (keys: number, hasOwnOffset = false): MaskDraft => ({
   isCausal: false,
-  align: "top_left",
+  align: hasOwnOffset ? "own" : "bottom_right",
   prefix: 0,
   kept: keys,
   segments: [],
@@ -34,17 +34,17 @@ function brushed(hidden: ReadonlySet<number>, queries: number, keys: number): un
   return { type: "hide", tensor: rows };
 }
 
-/** Options of /v1/attention: mask, and alibi where it is asked for. */
+/** Options of /v1/attention, and of another mask for a capture: mask, alibi where it is asked for, and
+ *  where queries stand that are not as many as keys. */
 export function optionsOfDraft(
   draft: MaskDraft,
   queries: number,
   keys: number,
 ): Record<string, unknown> {
-  const causal = queries === keys ? "causal" : { type: "causal", align: draft.align };
   const parts: unknown[] = [];
   if (draft.isCausal)
     parts.push(
-      draft.prefix > 0 ? { any: [causal, { type: "prefix", length: draft.prefix }] } : causal,
+      draft.prefix > 0 ? { any: ["causal", { type: "prefix", length: draft.prefix }] } : "causal",
     );
   if (draft.window) parts.push({ type: "window", left: draft.window[0], right: draft.window[1] });
   if (draft.kept < keys) parts.push({ type: "padding", kv_lengths: [draft.kept] });
@@ -55,14 +55,11 @@ export function optionsOfDraft(
       kv: idsOf(draft.segments, keys),
     });
   if (draft.hidden.size > 0) parts.push(brushed(draft.hidden, queries, keys));
-  // "align" of a causal mask may not stand inside of "any"; then it is the queries' offset that says it.
-  const isNested = draft.isCausal && draft.prefix > 0 && queries !== keys;
-  const needsOffset =
-    queries !== keys && (isNested || (!draft.isCausal && (draft.window || draft.isAlibi)));
-  if (isNested) parts[0] = { any: ["causal", { type: "prefix", length: draft.prefix }] };
+  const isPlaced =
+    queries !== keys && draft.align !== "own" && (draft.isCausal || draft.window || draft.isAlibi);
   return {
     mask: { all: parts },
     alibi: draft.isAlibi || undefined,
-    q_offset: needsOffset ? (draft.align === "bottom_right" ? keys - queries : 0) : undefined,
+    q_offset: isPlaced ? (draft.align === "bottom_right" ? draft.kept - queries : 0) : undefined,
   };
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A map of a capture, which the daemon keeps.
-import { call, getJson, queryOf } from "../lib/api.ts";
+import { call, getJson, postJson, queryOf } from "../lib/api.ts";
 import { halfToNumber } from "../lib/tensor.ts";
 import {
   Kind,
   kindsOf,
   length,
+  offsetOf,
   tokensOf,
   type Cell,
   type Comparison,
@@ -44,6 +45,7 @@ export interface Capture {
   k_grid?: [number, number] | null;
   q_tokens?: TokenLists;
   k_tokens?: TokenLists;
+  options?: { q_offset: number[] }; // of the whole one
 }
 
 const pathOf = (id: string): string => `v1/captures/${encodeURIComponent(id)}`;
@@ -66,6 +68,7 @@ function infoOf(capture: Capture, batch: number): Info {
     kTokens: tokensOf(capture.k_tokens, batch),
     qGrid: capture.q_grid ?? null,
     kGrid: capture.k_grid ?? null,
+    qOffset: offsetOf(capture.options?.q_offset, batch),
     isApproximate: capture.approximate,
     run: capture.run ?? undefined,
     layer: capture.layer ?? undefined,
@@ -171,6 +174,13 @@ export const pinCapture = (id: string, isPinned: boolean): Promise<Response> =>
   call(`${pathOf(id)}/pin`, { method: isPinned ? "PUT" : "DELETE" });
 export const deleteCapture = (id: string): Promise<Response> =>
   call(pathOf(id), { method: "DELETE" });
+
+/** The same queries and keys under another mask, as a capture of its own. */
+export const remaskCapture = (
+  id: string,
+  options: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<Capture> => postJson(`${pathOf(id)}/remask`, options, signal);
 
 /** Against another capture, or against a reference in a file. */
 export async function compareCapture(id: string, reference: string | Blob): Promise<Comparison> {

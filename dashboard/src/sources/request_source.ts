@@ -7,6 +7,7 @@ import {
   STAGES,
   kindsOf,
   length,
+  offsetOf,
   tokensOf,
   type Cell,
   type Grid,
@@ -183,6 +184,7 @@ function infoOf(request: HeldRequest, meta: Answer["meta"], batch: number): Info
     kTokens: tokensOf(request.kTokens, batch) ?? (Tk === qTokens?.length ? qTokens : null),
     qGrid: null,
     kGrid: null,
+    qOffset: offsetOf(request.options.q_offset, batch),
     isApproximate: false,
   };
 }

@@ -25,6 +25,7 @@ export interface Info {
   kTokens: readonly string[] | null;
   qGrid: readonly [number, number] | null;
   kGrid: readonly [number, number] | null;
+  qOffset?: number; // position of query 0, where the request says so
   isApproximate: boolean; // its tensors were kept in a smaller type
   run?: string;
   layer?: string | number;
@@ -39,6 +40,13 @@ export function tokensOf(lists: TokenLists, batch: number): readonly string[] | 
     : Array.isArray(lists[0])
       ? ((lists as readonly (readonly string[])[])[batch] ?? null)
       : (lists as readonly string[]);
+}
+
+/** One offset for all batch items, or one of each. */
+export function offsetOf(offsets: unknown, batch: number): number | undefined {
+  const list: unknown[] = Array.isArray(offsets) ? offsets : [offsets];
+  const offset = list[list.length > 1 ? batch : 0];
+  return typeof offset === "number" ? offset : undefined;
 }
 
 /** What a cell holds: NaN and infinities are told from hidden cells. */
