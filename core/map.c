@@ -115,8 +115,30 @@ static struct reduction reduction_of(const struct attn_map_task *at, void *slot,
     return reduction;
 }
 
+static bool has_head(const struct attn_call *call, size_t h) {
+    size_t place = 0;
+    while (place < call->map_head_count && attn_map_head(call, place) != h)
+        place++;
+    return place < call->map_head_count;
+}
+
+/* Whether maps want some of these rows. */
+static bool wants(const void *closure, size_t row, size_t rows) {
+    const struct attn_map_task *at = ((const struct reduction *)closure)->at;
+    const struct attn_call *call = at->call;
+    for (size_t r = row; r < row + rows; r++) {
+        const struct attn_map_row place = attn_map_row_at(at, r);
+        if (place.t >= call->map_row && place.t - call->map_row < call->map_rows &&
+            row_counts(call, place.t) && has_head(call, place.h))
+            return true;
+    }
+    return false;
+}
+
 bool attn_map_touches(const struct attn_map_task *at) {
-    return reduction_of(at, NULL, NULL).count > 0;
+    const struct reduction reduction = reduction_of(at, NULL, NULL);
+    return reduction.count > 0 &&
+           (!at->call->sampled || wants(&reduction, 0, at->group * at->task->rows));
 }
 
 static void visit_block(void *closure, size_t key, size_t keys, enum attn_tile_class class) {
@@ -188,26 +210,6 @@ static void walk_tiles(const struct attn_map_task *at, const struct attn_walk *w
     }
 }
 
-static bool has_head(const struct attn_call *call, size_t h) {
-    size_t place = 0;
-    while (place < call->map_head_count && attn_map_head(call, place) != h)
-        place++;
-    return place < call->map_head_count;
-}
-
-/* Whether maps want some of these rows. */
-static bool wants(const void *closure, size_t row, size_t rows) {
-    const struct attn_map_task *at = ((const struct reduction *)closure)->at;
-    const struct attn_call *call = at->call;
-    for (size_t r = row; r < row + rows; r++) {
-        const struct attn_map_row place = attn_map_row_at(at, r);
-        if (place.t >= call->map_row && place.t - call->map_row < call->map_rows &&
-            row_counts(call, place.t) && has_head(call, place.h))
-            return true;
-    }
-    return false;
-}
-
 static void open(const struct reduction *reduction) {
     for (size_t n = 0; n < reduction->count; n++)
         if (reduction->reducers[n].kind->open != NULL)
@@ -242,7 +244,8 @@ static void walk(const struct reduction *reduction, bool late) {
     if (part.count == 0)
         return;
     open(&part);
-    if (walk.begin == walk.end || at->task->rows == 0)
+    if (walk.begin == walk.end || at->task->rows == 0 ||
+        !attn_walk_wants(&walk, 0, at->group * at->task->rows))
         return;
     if (at->plan->kernel->walk == NULL || !at->plan->kernel->walk(at->task, at->kernel, &walk)) {
         open(&part);

@@ -17,6 +17,10 @@
 /* What a worker may need at most: a row of each head that shares a key cannot be cut further. */
 #define WORKSPACE_LIMIT ((size_t)512 << 20)
 
+/* Rows of a tile of which a sampled map wants one, where a kernel cannot leave the others out, or
+   attends first. */
+enum { SAMPLED_ROWS = 4 };
+
 static enum attn_status refuse_unsuited(const struct attn_kernel *kernel,
                                         const struct attn_call *call, struct attn_error *error) {
     /* A kernel that computes products alone is one of float32 too, and the other way round. */
@@ -59,6 +63,8 @@ static enum attn_status choose_kernel(const struct attn_call *call, struct attn_
 static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) {
     plan->grid = call->rows != NULL ? (struct attn_grid){call->rows->row_tile, call->rows->key_tile}
                                     : plan->kernel->grid(plan->kernel, call);
+    if (call->sampled && (plan->kernel->walk == NULL || call->rows == NULL))
+        plan->grid.row_tile = attn_min_size(plan->grid.row_tile, SAMPLED_ROWS);
     assert(plan->grid.row_tile > 0 && plan->grid.key_tile > 0);
     for (;;) {
         plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);

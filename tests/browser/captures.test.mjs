@@ -189,6 +189,35 @@ test(
   },
 );
 
+test("of a long capture the large map comes before all that takes a pass over it", async () => {
+  const { meta } = await capture({
+    shape: [2, 1, 2100, 4],
+    seed: 13,
+    return: ["lse"],
+    encoding: "base64",
+    capture: { name: "rather long" },
+  });
+  const { page, close } = await openPage(browser, daemon.base);
+  const steps = [];
+  const note = (step) => (request) => {
+    const url = new URL(request.url());
+    const isOfCapture = url.pathname.includes(meta.capture.id) && /map|stats/.test(url.pathname);
+    if (isOfCapture) steps.push({ step, url: url.href });
+  };
+  page.on("request", note("asked"));
+  page.on("requestfinished", note("had"));
+  await page.goto(`${daemon.base}#maps?id=${meta.capture.id}`);
+  await page.waitForSelector(".thumbnail:nth-child(2) canvas", { timeout: 60_000 });
+  await page.waitForSelector(".inspector dl", { timeout: 60_000 });
+  const isMain = ({ url }) => /height=512/.test(url) && !/preview/.test(url);
+  const had = steps.findIndex((one) => one.step === "had" && isMain(one));
+  assert.ok(had > 0);
+  assert.ok(steps.slice(0, had).every(({ url }) => /height=512/.test(url)));
+  const small = steps.filter(({ url }) => /height=56/.test(url));
+  assert.ok(small.length >= 4 && small.every(({ url }) => /preview=1/.test(url)));
+  await close();
+});
+
 test("keys that are patches of a picture lie as they do in it", async () => {
   const { meta, weights } = await capture({
     shape: [1, 1, 13, 8],

@@ -94,10 +94,16 @@ const STATISTICS: readonly Statistic[] = [
   ["empty_rows", "rows that see no key", number],
 ];
 
-export function HeadPanel({ source, state }: { source: MapSource; state: MapState }) {
+interface HeadPanelProps {
+  source: MapSource;
+  state: MapState;
+  isSeen: boolean; // the large map is there, and all of it may be gone through again
+}
+
+export function HeadPanel({ source, state, isSeen }: HeadPanelProps) {
   const { value: stats, error } = useAsync(
-    (signal) => source.stats(state.batch, signal),
-    [source, state.batch],
+    isSeen ? (signal) => source.stats(state.batch, signal) : undefined,
+    [source, isSeen, state.batch],
   );
   const { head } = state;
   return (

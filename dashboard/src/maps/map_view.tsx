@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One map with everything around it.
+import { useRef } from "preact/hooks";
 import { changeParams } from "../lib/route.ts";
 import { counted, number } from "../lib/text.ts";
 import { SAMPLE_ID } from "../sources/sample.ts";
@@ -38,6 +39,7 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
   const { info } = source;
   const whole: View = { rows: [0, info.queries], cols: [state.skip, info.keys] };
   const { value: grid, error, isBusy } = useGrid(source, state, state.view, SIDE);
+  const isSeen = useSeen(source, !isBusy && (grid !== undefined || error !== undefined));
   const scale = scaleOf(state, grid ? largest(grid) : 1);
   const showView = (view: View) => changeParams(viewParams(view, whole));
   const name = `${stageName(state.stage)} of ${headName(state.head)}, ${info.queries} queries by ${info.keys} keys`;
@@ -45,7 +47,7 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
     <>
       <div class="stage">
         <Heading {...{ source, state }} />
-        <Layers {...{ source, state, feed }} />
+        <Layers {...{ source, state, feed, isSeen }} />
         <Toolbar {...{ info, state, scale }} />
         {error && <Failure error={error} />}
         {grid && <Plot {...{ source, state, grid, whole, scale, name, isBusy, showView }} />}
@@ -55,12 +57,20 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
       </div>
       <aside class="inspector">
         <CellPanel {...{ source, state }} />
-        <HeadPanel {...{ source, state }} />
+        <HeadPanel {...{ source, state, isSeen }} />
         <MaskEditor key={info.id} info={info} isReplaced={options !== undefined} />
         <PicturePanel {...{ source, state }} />
       </aside>
     </>
   );
+}
+
+/** Whether the large map of this source has been there: what else takes a pass over all of a long map
+ *  waits for it. */
+function useSeen(source: MapSource, isThere: boolean): boolean {
+  const seen = useRef<MapSource | null>(null);
+  if (isThere) seen.current = source;
+  return seen.current === source;
 }
 
 interface PlotProps {
@@ -122,7 +132,7 @@ function Below(props: PlotProps & Pick<MapViewProps, "feed" | "options">) {
 }
 
 /** Heads of this map, and of the other layers of its run. */
-function Layers({ source, state, feed }: MapViewProps) {
+function Layers({ source, state, feed, isSeen }: MapViewProps & { isSeen: boolean }) {
   const { info } = source;
   const others = feed.captures.filter(
     ({ id, run, queries, keys }) =>
@@ -144,24 +154,24 @@ function Layers({ source, state, feed }: MapViewProps) {
         id === info.id ? (
           <Thumbnails
             key={id}
-            {...{ source, state }}
+            {...{ source, state, isSeen }}
             isChosen
             onChoose={showHead}
             name={others.length > 0 ? `layer ${layer}` : undefined}
           />
         ) : (
-          <Layer key={id} {...{ id, state }} name={`layer ${layer}`} />
+          <Layer key={id} {...{ id, state, isSeen }} name={`layer ${layer}`} />
         ),
       )}
     </>
   );
 }
 
-function Layer({ id, state, name }: { id: string; state: MapState; name: string }) {
+function Layer({ id, ...shown }: { id: string; state: MapState; name: string; isSeen: boolean }) {
   const { value: source } = useSource(id);
   return source ? (
     <Thumbnails
-      {...{ source, state, name }}
+      {...{ source, ...shown }}
       isChosen={false}
       onChoose={(head) => changeParams({ id, head: String(head) })}
     />

@@ -14,35 +14,33 @@ const AT_FIRST = 32;
 interface ThumbnailProps {
   source: MapSource;
   state: MapState;
+  isSeen: boolean; // the large map is there, and others may be asked for
   head: number;
   isChosen: boolean;
   onChoose: (head: Head) => void;
 }
 
-function Thumbnail({ source, state, head, isChosen, onChoose }: ThumbnailProps) {
+function Thumbnail({ source, state, isSeen, head, isChosen, onChoose }: ThumbnailProps) {
   const { info } = source;
   const whole = { rows: [0, info.queries], cols: [state.skip, info.keys] } as const;
   const stage = state.stage === "mask" ? "weights" : state.stage;
+  const { batch, pooling } = state;
+  const query = { ...whole, batch, head, stage, pooling, height: SIDE, width: SIDE };
   const { value: grid } = useAsync(
-    (signal) =>
-      source.grid(
-        {
-          ...whole,
-          batch: state.batch,
-          head,
-          stage,
-          pooling: state.pooling,
-          height: SIDE,
-          width: SIDE,
-        },
-        signal,
-      ),
-    [source, state.batch, head, stage, state.pooling, state.skip],
+    // Of a long map some rows will do: a pass over all of it for each head would take long.
+    isSeen ? (signal) => (source.preview ?? source.grid).call(source, query, signal) : undefined,
+    [source, isSeen, batch, head, stage, pooling, state.skip],
   );
   const [width, height] = sizeOf(length(whole.rows), length(whole.cols), SIDE, 12);
   const odd = grid?.kinds.some((kind) => kind === Kind.NotANumber || kind === Kind.Infinite);
   return (
-    <button type="button" class="thumbnail" aria-pressed={isChosen} onClick={() => onChoose(head)}>
+    <button
+      type="button"
+      class="thumbnail"
+      aria-pressed={isChosen}
+      title={grid && !grid.isExact ? "sampled: of some rows" : undefined}
+      onClick={() => onChoose(head)}
+    >
       {grid ? (
         <Heatmap
           {...{ grid, view: whole, width, height }}
@@ -62,12 +60,14 @@ function Thumbnail({ source, state, head, isChosen, onChoose }: ThumbnailProps) 
 interface ThumbnailsProps {
   source: MapSource;
   state: MapState;
+  isSeen: boolean;
   name?: string; // of the layer, where there are several
   isChosen: boolean;
   onChoose: (head: Head) => void;
 }
 
-export function Thumbnails({ source, state, name, isChosen, onChoose }: ThumbnailsProps) {
+export function Thumbnails(props: ThumbnailsProps) {
+  const { source, state, isSeen, name, isChosen, onChoose } = props;
   const { heads, kvHeads } = source.info;
   const [isAll, setIsAll] = useState(false);
   const shared = Math.max(1, heads / Math.max(1, kvHeads));
@@ -87,7 +87,7 @@ export function Thumbnails({ source, state, name, isChosen, onChoose }: Thumbnai
           {members.map((head) => (
             <Thumbnail
               key={head}
-              {...{ source, state, head, onChoose }}
+              {...{ source, state, isSeen, head, onChoose }}
               isChosen={isChosen && state.head === head}
             />
           ))}

@@ -36,6 +36,19 @@ static inline void keeping_close(struct keeping *keeping) {
     free(keeping->scores);
 }
 
+static const struct run_sizes LONG = {
+    .B = 2, .Hq = 4, .Hkv = 2, .Tq = 270, .Tk = 1100, .D = 8, .Dv = 4};
+
+/* Rows and keys cross tiles, and attend had the keys in chunks. */
+static inline void open_long(struct executor_case *c, size_t kernel) {
+    run_open(&c->run, ATTN_FLOAT32, RUN_BHTD, LONG);
+    c->nodes[0] = (struct attn_mask_node)CAUSAL(BOTTOM_RIGHT);
+    c->run.request.mask = (struct attn_mask){c->nodes, 1};
+    c->run.request.preferred_kernel = kernel_name(kernel);
+    c->run.request.returns = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
+    c->run.chunk_keys = 300;
+}
+
 /* Everything that the call was made of. */
 static inline void scribble(struct executor_case *c) {
     const struct run_sizes *n = &c->run.sizes;

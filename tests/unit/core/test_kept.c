@@ -94,19 +94,6 @@ START_TEST(the_masks_tensors_are_kept) {
 }
 END_TEST
 
-static const struct run_sizes LONG = {
-    .B = 2, .Hq = 4, .Hkv = 2, .Tq = 270, .Tk = 1100, .D = 8, .Dv = 4};
-
-/* Rows and keys cross tiles, and attend had the keys in chunks. */
-static void open_long(struct executor_case *c, size_t kernel) {
-    run_open(&c->run, ATTN_FLOAT32, RUN_BHTD, LONG);
-    c->nodes[0] = (struct attn_mask_node)CAUSAL(BOTTOM_RIGHT);
-    c->run.request.mask = (struct attn_mask){c->nodes, 1};
-    c->run.request.preferred_kernel = kernel_name(kernel);
-    c->run.request.returns = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
-    c->run.chunk_keys = 300;
-}
-
 /* Where [1,h,i,j] of the answer's weights is. */
 static float weight_at(const struct keeping *keeping, size_t h, size_t i, size_t j) {
     return ((const float *)keeping->weights)[((LONG.Hq + h) * LONG.Tq + i) * LONG.Tk + j];
@@ -136,7 +123,9 @@ static void expect_bins(const struct keeping *keeping, const struct redone *redo
                 rows[1] = rows[0] + 1;
             }
             const float want = largest(keeping, h, rows, cols);
-            ck_assert_msg(*bins == want, "bin %zu, %zu of head %zu: %g, not %g", r, c, h,
+            /* A sample comes from tiles of fewer rows, for which BLAS may add up in another order. */
+            const bool right = call->sampled ? run_is_close(*bins, want, 1e-5) : *bins == want;
+            ck_assert_msg(right, "bin %zu, %zu of head %zu: %g, not %g", r, c, h,
                           (double)*bins, (double)want);
             bins++;
         }
@@ -172,29 +161,6 @@ START_TEST(a_part_of_a_head_is_what_the_answer_holds) {
         expect_bins(&keeping, &redone, (size_t)PARTS[n / 2].head);
         redone_close(&redone);
     }
-    keeping_close(&keeping);
-    run_close(&c.run);
-}
-END_TEST
-
-/* The sum of a bin that is sampled is its middle row's. */
-START_TEST(sampled_rows_keep_their_mass) {
-    struct executor_case c;
-    struct keeping keeping;
-    open_long(&c, (size_t)_i);
-    keep(&keeping, &c.run, ATTN_FLOAT32);
-    struct attn_kept_part part = {.returns = ATTN_RETURN_WEIGHTS, .batch = 1, .sampled = true};
-    part.map = (struct attn_map_selection){.stage = ATTN_STAGE_WEIGHTS,
-                                           .pool_given = true,
-                                           .pool_rows = 9,
-                                           .pool_cols = 4,
-                                           .pool = ATTN_POOL_MASS};
-    struct redone redone;
-    redo(&redone, keeping.kept, &part);
-    const float *bins = redone_data(&redone, ATTN_RESULT_WEIGHTS);
-    for (size_t row = 0; row < 4 * 9; row++, bins += 4)
-        ck_assert(run_is_close((double)bins[0] + bins[1] + bins[2] + bins[3], 1, 1e-5));
-    redone_close(&redone);
     keeping_close(&keeping);
     run_close(&c.run);
 }
@@ -384,7 +350,6 @@ static Suite *kept_suite(void) {
     tcase_add_loop_test(kernels, every_stage_can_be_redone, 0, count);
     tcase_add_loop_test(kernels, the_masks_tensors_are_kept, 0, count);
     tcase_add_loop_test(kernels, a_part_of_a_head_is_what_the_answer_holds, 0, count);
-    tcase_add_loop_test(kernels, sampled_rows_keep_their_mass, 0, count);
     tcase_add_loop_test(kernels, statistics_are_the_answers, 0, count);
     tcase_add_loop_test(kernels, a_narrower_copy_is_near, 0, count);
     tcase_add_loop_test(kernels, a_narrower_copys_rows_are_its_own, 0, count);
