@@ -241,6 +241,27 @@ test("keys that are patches of a picture lie as they do in it", async () => {
   // Query 6 is the patch 5, in row 1 and column 1 of 256 x 192 pixels.
   assert.equal(await page.getAttribute(".overlay .pinned", "x"), "64");
   assert.equal(await page.getAttribute(".overlay .pinned", "y"), "64");
+  const distance = (values, at) => {
+    const far = values.map((_, patch) =>
+      Math.hypot(Math.floor(patch / 4) - Math.floor(at / 4), (patch % 4) - (at % 4)),
+    );
+    const sum = values.reduce((all, value) => all + value);
+    return values.reduce((all, value, patch) => all + value * far[patch], 0) / sum;
+  };
+  const said = async () => Number(/[\d.]+/.exec(await page.textContent(".distance"))[0]);
+  assert.ok(Math.abs((await said()) - distance(patches, 5)) < 2e-3);
+  // And the other way round: who looks at key 9, which is patch 8.
+  await page.goto(`${daemon.base}#maps?id=${meta.capture.id}&cell=6,9`);
+  await page.click('button:text-is("who looks at the key")');
+  await page.waitForSelector('.overlay canvas[aria-label*="key 9 receives"]');
+  assert.match(page.url(), /patches=key/);
+  const column = weights[0][0].slice(1).map((each) => each[9]);
+  const received = (await pixels(page, ".overlay canvas", 3, 4)).flat();
+  const sums = received.map((pixel) => pixel.reduce((sum, each) => sum + each));
+  assert.equal(sums.indexOf(Math.min(...sums)), column.indexOf(Math.max(...column)));
+  assert.equal(await page.getAttribute(".overlay .pinned", "y"), "128");
+  assert.ok(Math.abs((await said()) - distance(column, 8)) < 2e-3);
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -301,6 +322,33 @@ test("a mask that cannot be run says why, and leaves the capture", async () => {
   await page.waitForSelector(".inspector .failure");
   assert.match(await page.textContent(".inspector .failure"), /There is no capture/);
   assert.equal(await page.textContent("h1"), "alone");
+  await close();
+});
+
+test("what is no number is called so in a cell, in statistics and in checks", async () => {
+  const rows = [[1], ["NaN"], ["Infinity"], [2]];
+  const { meta } = await capture({
+    shape: [1, 1, 4, 1],
+    seed: 14,
+    q: rows,
+    k: [[1], [2], [1], [1]],
+    v: [[1], [1], [1], [1]],
+    capture: { name: "odd" },
+  });
+  const { page, faults, close } = await openPage(
+    browser,
+    daemon.base,
+    `#maps?id=${meta.capture.id}&cell=1,1`,
+  );
+  await page.waitForSelector(".inspector .checks");
+  const cell = await page.textContent(".inspector dl >> nth=0");
+  assert.match(cell, /q·kNaN/);
+  assert.match(cell, /weightNaN/);
+  const numbers = await page.textContent(".inspector dl >> nth=1");
+  assert.doesNotMatch(numbers, /−∞|NaN\s*%/);
+  assert.match(numbers, /largest weight of a row, meanNaN/);
+  assert.match(await page.textContent(".checks"), /Look here: .*not finite/);
+  assert.deepEqual(faults, []);
   await close();
 });
 

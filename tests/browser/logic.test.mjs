@@ -20,6 +20,7 @@ const page = await load(
   "maps/axes.tsx",
   "maps/describe.ts",
   "maps/token_search.tsx",
+  "maps/checks.tsx",
 );
 
 const near = (a, b, distance) => assert.ok(Math.abs(a - b) <= distance, `${a} is not near ${b}`);
@@ -230,4 +231,33 @@ test("the sentence beside a map is of a query that looks elsewhere", () => {
   );
   assert.equal(say([1, 0, 0.9, 0.1], [0, 1, 0, 0]), "Query 1 “b” attends most to key 0 (0.9).");
   assert.equal(say([1, 0, 0, 1], [0, 1, 1, 0]), "No query of this map sees more than one key.");
+});
+
+test("checks of a head say what is wrong with it", () => {
+  const fine = {
+    empty_rows: [0],
+    saturated_share: [0.1],
+    top_key: [3],
+    top_key_share: [0.2],
+    largest_score: [4],
+    confidence: [0.3],
+    unassigned_mass: [0],
+  };
+  assert.ok(page.checksOf(fine, 0).every(({ isFine }) => isFine));
+  for (const [change, says] of [
+    [{ empty_rows: [2] }, /2 queries see no key/],
+    [{ saturated_share: [0.9] }, /90.% of rows are saturated/],
+    [{ top_key_share: [0.8] }, /Key 3 receives 80/],
+    [{ confidence: [NaN] }, /not finite/],
+  ]) {
+    const wrong = page.checksOf({ ...fine, ...change }, 0).filter(({ isFine }) => !isFine);
+    assert.equal(wrong.length, 1);
+    assert.match(wrong[0].text, says);
+  }
+  const sums = (list, change = {}) => page.checkOfSums(list, { ...fine, ...change }, 0);
+  assert.ok(sums([1, 1 + 1e-6]).isFine);
+  assert.match(sums([1, 0.7]).text, /off by 0.3/);
+  assert.ok(!sums([NaN, 1]).isFine);
+  assert.ok(sums([1, 0], { empty_rows: [1] }).isFine);
+  assert.match(sums([0.9, 0.8], { unassigned_mass: [0.15] }).text, /sink takes 15/);
 });

@@ -9,6 +9,7 @@ import test, { after, before } from "node:test";
 import {
   keepPicture,
   openPage,
+  settle,
   startBrowser,
   startDaemon,
   startProxy,
@@ -194,5 +195,29 @@ test("narrow windows keep the frame to two rows", async () => {
   });
   const height = await page.$eval(".top", (top) => top.getBoundingClientRect().height);
   assert.ok(height < 110, `${height} pixels`);
+  await close();
+});
+
+test("in a narrow window the whole map is seen", async () => {
+  const { page, close } = await openPage(browser, proxy.base, "", {
+    viewport: { width: 360, height: 800 },
+  });
+  await settle(page);
+  const right = await page.$eval(".plot .frame canvas", (map) => map.getBoundingClientRect().right);
+  assert.ok(right < 360, `it ends at ${right}`);
+  const cut = await page.$eval(".plot .bigmap", (map) => map.scrollWidth - map.clientWidth);
+  assert.equal(cut, 0);
+  await close();
+});
+
+test("help says what a map does not show, and what to check where all weight lies on one key", async () => {
+  const { page, close } = await openPage(browser, proxy.base, "#help");
+  const text = await page.textContent("main");
+  for (const word of ["not an explanation", "sink", "Collapse", "initialisation", "Glorot"])
+    assert.ok(text.includes(word), word);
+  const keys = await page.$$eval("tbody tr :first-child", (cells) =>
+    cells.map(({ textContent }) => textContent),
+  );
+  for (const key of ["c", "e", "/", "s", "l", "m", "?"]) assert.ok(keys.includes(key), key);
   await close();
 });

@@ -36,6 +36,19 @@ export function flatten(nested: unknown): number[] {
   return Array.isArray(nested) ? nested.flat(Infinity).map(Number) : [Number(nested)];
 }
 
+/** A document of numbers alone in which the words "NaN" and "Infinity" have become what they say. */
+export function numbersOf<T>(document: T): T {
+  const read = (value: unknown): unknown =>
+    typeof value === "string"
+      ? Number(value)
+      : Array.isArray(value)
+        ? value.map(read)
+        : typeof value === "object" && value !== null
+          ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, read(each)]))
+          : value;
+  return read(document) as T;
+}
+
 /** float16 as its bits say. */
 export function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;

@@ -16,7 +16,8 @@ export function number(value: number, digits = 4): string {
 /** A number and its unit, which stay on one line. */
 const withUnit = (text: string, unit: string): string => `${text}\u00a0${unit}`;
 
-export const percent = (share: number): string => withUnit(number(100 * share, 3), "%");
+export const percent = (share: number): string =>
+  Number.isFinite(share) ? withUnit(number(100 * share, 3), "%") : number(share);
 
 /** "1 head", "2 heads" */
 export const counted = (count: number, one: string, many = `${one}s`): string =>

@@ -27,6 +27,18 @@ export interface BigMapProps {
   onKey?: (key: string) => boolean; // whether it meant something
 }
 
+/** Room for the map: all of it, or what a narrow window leaves beside the names of the rows. */
+function useSide(): number {
+  const measure = () => Math.max(160, Math.min(SIDE, document.body.clientWidth - LEFT - 84));
+  const [side, setSide] = useState(measure);
+  useEffect(() => {
+    const follow = () => setSide(measure());
+    addEventListener("resize", follow);
+    return () => removeEventListener("resize", follow);
+  }, []);
+  return side;
+}
+
 const STEPS: Record<string, CellPlace> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
@@ -128,7 +140,7 @@ function onKey(event: KeyboardEvent, { props, cursor, setCursor }: Hands): void 
 
 export function BigMap(props: BigMapProps) {
   const { info, grid, view, scale, pinned, isMaskOnly } = props;
-  const [width, height] = sizeOf(length(view.rows), length(view.cols), SIDE);
+  const [width, height] = sizeOf(length(view.rows), length(view.cols), useSide());
   const [cursor, setCursor] = useState<CellPlace | undefined>(pinned);
   const hands = { props, size: [width, height], cursor, setCursor } as const;
   const pointer = usePointer(hands);

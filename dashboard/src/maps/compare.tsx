@@ -174,7 +174,7 @@ function Other(props: CompareProps & { compare: NonNullable<MapState["compare"]>
   const { cell, distance } = worstOf(difference);
   const name = isSide
     ? `${source.info.name}, ${headName(head)}`
-    : `A − B against ${source.info.name}, ${headName(head)}`;
+    : `${compare.mode === "distance" ? "|A − B|" : "A − B"} against ${source.info.name}, ${headName(head)}`;
   return (
     <>
       <p>

@@ -4,6 +4,7 @@ import { useAsync } from "../lib/hooks.ts";
 import { named, number, percent } from "../lib/text.ts";
 import type { Cell, Info, MapSource, Stats } from "../sources/source.ts";
 import { Facts, Failure, Panel, Table } from "../ui/controls.tsx";
+import { Checks } from "./checks.tsx";
 import type { MapState } from "./state.ts";
 
 const FORMULA: readonly (readonly [keyof Cell, string])[] = [
@@ -111,7 +112,10 @@ export function HeadPanel({ source, state, isSeen }: HeadPanelProps) {
       {error && <Failure error={error} />}
       {stats &&
         (typeof head === "number" ? (
-          <OneHead {...{ stats, head }} />
+          <>
+            <OneHead {...{ stats, head }} />
+            <Checks {...{ source, state, stats, head }} />
+          </>
         ) : (
           <p class="hint">Choose one head, or see them all below.</p>
         ))}

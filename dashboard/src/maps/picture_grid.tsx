@@ -3,34 +3,50 @@
 import { useEffect, useState } from "preact/hooks";
 import { useAsync } from "../lib/hooks.ts";
 import { changeParams } from "../lib/route.ts";
-import { named } from "../lib/text.ts";
-import type { Grid, Info, MapSource } from "../sources/source.ts";
-import { NumberField, Panel } from "../ui/controls.tsx";
+import { named, number } from "../lib/text.ts";
+import { Kind, type Grid, type Info, type MapSource } from "../sources/source.ts";
+import { NumberField, Panel, Segments } from "../ui/controls.tsx";
 import { Heatmap } from "./heatmap.tsx";
 import { largest } from "./scale.ts";
 import type { MapState } from "./state.ts";
 
 const SIDE = 256;
 
-/** The last h·w keys of a row, as a grid of h rows; class tokens and registers stand before them. */
-export function layOut(row: Grid, [height, width]: readonly [number, number]): Grid {
-  const first = row.width - height * width;
+/** The last h·w bins of a row, or of a column, as a grid of h rows; class tokens and registers stand
+ *  before them. */
+export function layOut(line: Grid, [height, width]: readonly [number, number]): Grid {
+  const first = line.values.length - height * width;
   return {
-    ...row,
+    ...line,
     height,
     width,
     rows: [0, height],
     cols: [0, width],
-    values: row.values.slice(first),
-    kinds: row.kinds.slice(first),
+    values: line.values.slice(first),
+    kinds: line.kinds.slice(first),
   };
 }
 
-/** Marks the patch that looks, where queries lie on the same grid. */
-function QueryPatch({ info, shape, pixels, query }: QueryPatchProps) {
+/** How far away in the picture the weight lies, in patches, from the patch `at`. */
+export function distanceFrom(at: number, { values, kinds, width }: Grid): number {
+  let mass = 0,
+    moment = 0;
+  values.forEach((weight, patch) => {
+    if (kinds[patch] === Kind.Hidden) return;
+    const down = Math.floor(patch / width) - Math.floor(at / width);
+    mass += weight;
+    moment += weight * Math.hypot(down, (patch % width) - (at % width));
+  });
+  return moment / mass;
+}
+
+/** Whether queries are patches of the picture too, as they are where each token attends to all. */
+const hasQueryPatches = ({ qGrid, queries, keys }: Info, shape: readonly number[]): boolean =>
+  qGrid ? qGrid.join() === shape.join() : queries === keys;
+
+/** Marks the patch that is chosen. */
+function ChosenPatch({ shape, pixels, at }: ChosenPatchProps) {
   const [height, width] = shape;
-  const at = query - (info.queries - height * width);
-  if (info.qGrid?.join() !== shape.join() || at < 0) return null;
   const cell = [pixels[0] / width, pixels[1] / height];
   return (
     <svg class="axes" width={pixels[0]} height={pixels[1]} aria-hidden="true">
@@ -45,11 +61,10 @@ function QueryPatch({ info, shape, pixels, query }: QueryPatchProps) {
   );
 }
 
-interface QueryPatchProps {
-  info: Info;
+interface ChosenPatchProps {
   shape: readonly [number, number];
   pixels: readonly [number, number];
-  query: number;
+  at: number;
 }
 
 function useObjectUrl(file: File | undefined): string | undefined {
@@ -67,56 +82,82 @@ interface OverlayProps {
   source: MapSource;
   state: MapState;
   shape: readonly [number, number];
-  query: number;
+  pinned: readonly [row: number, col: number];
   address?: string; // of the picture
 }
 
-/** The weights of a query over the picture. */
-function Overlay({ source, state, shape, query, address }: OverlayProps) {
+/** The weights of a query, or those that a key receives, over the picture. */
+function Overlay({ source, state, shape, pinned: [query, key], address }: OverlayProps) {
   const { info } = source;
   const [height, width] = shape;
+  const count = height * width;
   const pixels = [SIDE, Math.round((SIDE * height) / width)] as const;
-  const { batch, head } = state;
-  const part = {
-    rows: [query, query + 1],
-    cols: [info.keys - height * width, info.keys],
-    height: 1,
-    width: height * width,
-  } as const;
-  const { value: row } = useAsync(
-    (signal) => source.grid({ ...part, batch, head, stage: "weights", pooling: "max" }, signal),
-    [source, query, batch, head, height * width],
+  const { batch, head, isOfKey } = state;
+  const hasQueries = hasQueryPatches(info, shape);
+  const isColumn = isOfKey && hasQueries;
+  const part = isColumn
+    ? { rows: [info.queries - count, info.queries], cols: [key, key + 1] }
+    : { rows: [query, query + 1], cols: [info.keys - count, info.keys] };
+  const { value: line } = useAsync(
+    (signal) =>
+      source.grid(
+        {
+          rows: part.rows as [number, number],
+          cols: part.cols as [number, number],
+          height: isColumn ? count : 1,
+          width: isColumn ? 1 : count,
+          batch,
+          head,
+          stage: "weights",
+          pooling: "max",
+        },
+        signal,
+      ),
+    [source, isColumn ? key : query, isColumn, batch, head, count],
   );
-  if (!row || row.width !== height * width) return null;
+  if (!line || line.values.length !== count || line.height !== (isColumn ? count : 1)) return null;
+  const at = isColumn ? key - (info.keys - count) : query - (info.queries - count);
+  const isPatch = (isColumn || hasQueries) && at >= 0;
+  const patches = layOut(line, shape);
+  const name = isColumn
+    ? `weights that ${named("key", key, info.kTokens)} receives from ${height} by ${width} patches`
+    : `weights of ${named("query", query, info.qTokens)} over ${height} by ${width} patches`;
   return (
-    <div class="overlay">
-      {address && (
-        <img
-          src={address}
-          width={pixels[0]}
-          height={pixels[1]}
-          alt="the picture that the keys are patches of"
-        />
+    <>
+      <div class="overlay">
+        {address && (
+          <img
+            src={address}
+            width={pixels[0]}
+            height={pixels[1]}
+            alt="the picture that the keys are patches of"
+          />
+        )}
+        <span class={address ? "over" : undefined}>
+          <Heatmap
+            grid={patches}
+            view={{ rows: [0, height], cols: [0, width] }}
+            width={pixels[0]}
+            height={pixels[1]}
+            name={name}
+            scale={{ low: 0, high: largest(line) || 1, isLog: false, isDiverging: false }}
+          />
+        </span>
+        {isPatch && <ChosenPatch {...{ shape, pixels, at }} />}
+      </div>
+      {isPatch && (
+        <p class="distance">
+          Distance in the picture, weighted: {number(distanceFrom(at, patches))} patches
+        </p>
       )}
-      <span class={address ? "over" : undefined}>
-        <Heatmap
-          grid={layOut(row, shape)}
-          view={{ rows: [0, height], cols: [0, width] }}
-          width={pixels[0]}
-          height={pixels[1]}
-          name={`weights of ${named("query", query, info.qTokens)} over ${height} by ${width} patches`}
-          scale={{ low: 0, high: largest(row) || 1, isLog: false, isDiverging: false }}
-        />
-      </span>
-      <QueryPatch {...{ info, shape, pixels, query }} />
-    </div>
+    </>
   );
 }
 
 /** The shape comes with a capture, or is typed in: keys may be patches without saying so. */
 export function PicturePanel({ source, state }: { source: MapSource; state: MapState }) {
   const { keys, kGrid } = source.info;
-  const { grid: shape, pinned } = state;
+  const { grid: shape, pinned, isOfKey } = state;
   const [height, width] = shape ?? [1, 1];
   const fits = shape !== undefined && height * width <= keys;
   const [file, setFile] = useState<File>();
@@ -154,8 +195,21 @@ export function PicturePanel({ source, state }: { source: MapSource; state: MapS
             {height} × {width} patches are more than the {keys} keys.
           </p>
         )}
-        {fits && !pinned && <p class="hint">Pin a query to see where it looks.</p>}
-        {fits && pinned && <Overlay {...{ source, state, shape, address }} query={pinned[0]} />}
+        {fits && hasQueryPatches(source.info, shape) && (
+          <Segments
+            label="What the patches show"
+            value={isOfKey ? "key" : "query"}
+            options={[
+              ["query", "where the query looks"],
+              ["key", "who looks at the key"],
+            ]}
+            onChange={(patches) =>
+              changeParams({ patches: patches === "key" ? patches : undefined })
+            }
+          />
+        )}
+        {fits && !pinned && <p class="hint">Pin a cell to see where its query looks.</p>}
+        {fits && pinned && <Overlay {...{ source, state, shape, pinned, address }} />}
       </details>
     </Panel>
   );

@@ -30,6 +30,7 @@ export interface MapState {
   isLines: boolean;
   compare?: { id: string; head: Head; mode: CompareMode };
   grid?: readonly [height: number, width: number]; // of the patches that the last keys are
+  isOfKey: boolean; // patches show who looks at the pinned key, not where the pinned query looks
 }
 
 const whole = (text: string | undefined, otherwise: number, most: number): number => {
@@ -108,6 +109,7 @@ export function readState(params: Params, info: Info): MapState {
       Math.max(info.queries, info.keys) <= FEW_KEYS,
     compare: readCompare(params, info.heads),
     grid: readGrid(params.grid, info),
+    isOfKey: params.patches === "key",
   };
 }
 

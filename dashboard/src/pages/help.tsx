@@ -9,6 +9,9 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["l", "log or linear"],
   ["m", "the mask, and back"],
   ["p, Enter", "pin the cell"],
+  ["c", "compare with the mean of the heads, and back"],
+  ["/", "find a token"],
+  ["e", "export what is seen"],
   ["?", "this page"],
 ];
 
@@ -35,6 +38,26 @@ export function HelpPage() {
           cells than pixels are pooled, and the legend says how: <em>max</em> keeps the largest
           weight of each bin, <em>mass</em> sums over keys and takes the mean over queries, so that
           rows still add up to 1.
+        </p>
+      </Panel>
+      <Panel title="When all weight lies on one key">
+        <p>
+          <strong>A sink.</strong> Many trained heads leave most of their weight on the first token,
+          a separator or another that means little, where they have nothing to look for. That is
+          learned, and no fault; <em>Ignore first keys</em> shows what is left beside it.
+        </p>
+        <p>
+          <strong>Collapse.</strong> Where rows are saturated, a weight above 0.99 in most of them,
+          softmax passes hardly any gradient on (1 − Σp² near 0), and what has collapsed stays so.
+          Look at the scaled scores: a variance far above 1 in a model that was not trained yet says
+          that scores are too large. Check that they are divided by √d (see the{" "}
+          <a href="#lab">Lab</a>), and the initialisation of the projections of q and k: Glorot's
+          keeps the variance of what goes in, and weights that are larger by a factor of ten make
+          scores larger by a hundred.
+        </p>
+        <p>
+          <strong>All keys alike.</strong> Entropy near 1 in every row says the opposite: scores so
+          small that nothing is chosen, as after an initialisation near zero.
         </p>
       </Panel>
       <Panel title="Keys, while the map has the focus">

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A map of a capture, which the daemon keeps.
 import { call, getJson, postJson, queryOf } from "../lib/api.ts";
-import { halfToNumber } from "../lib/tensor.ts";
+import { flatten, halfToNumber, numbersOf } from "../lib/tensor.ts";
 import {
   Kind,
+  isLarge,
   kindsOf,
   length,
   offsetOf,
@@ -12,6 +13,7 @@ import {
   type Comparison,
   type Grid,
   type GridQuery,
+  type Head,
   type Info,
   type MapSource,
   type Range,
@@ -94,8 +96,6 @@ function rangeOf(text: string | null, otherwise: Range): Range {
   return Number.isInteger(begin) && Number.isInteger(end) ? [begin, end] : otherwise;
 }
 
-/** From here on a whole map takes longer than somebody likes to wait. */
-const LARGE = 1 << 22;
 /** More than this along an axis the daemon does not give at once. */
 const MOST_BINS = 4096;
 
@@ -108,8 +108,7 @@ class CaptureSource implements MapSource {
     batch = 0,
   ) {
     this.info = infoOf(capture, batch);
-    if (capture.queries * capture.keys > LARGE)
-      this.preview = (query, signal) => this.ask(query, signal, 1);
+    if (isLarge(this.info)) this.preview = (query, signal) => this.ask(query, signal, 1);
   }
 
   ofBatch(batch: number): MapSource {
@@ -147,8 +146,24 @@ class CaptureSource implements MapSource {
     };
   }
 
-  cell(batch: number, head: number, row: number, col: number, signal?: AbortSignal): Promise<Cell> {
-    return getJson(`${pathOf(this.info.id)}/cell?${queryOf({ batch, head, row, col })}`, signal);
+  async cell(
+    batch: number,
+    head: number,
+    row: number,
+    col: number,
+    signal?: AbortSignal,
+  ): Promise<Cell> {
+    const query = queryOf({ batch, head, row, col });
+    return numbersOf(await getJson<Cell>(`${pathOf(this.info.id)}/cell?${query}`, signal));
+  }
+
+  async rowSums(batch: number, head: Head, signal?: AbortSignal): Promise<readonly number[]> {
+    const options = { batch, head, op: "mass", width: 1, height: MOST_BINS, format: "json" };
+    const answer = await getJson<{ weights: unknown }>(
+      `${pathOf(this.info.id)}/map?${queryOf(options)}`,
+      signal,
+    );
+    return flatten(answer.weights);
   }
 
   async stats(batch: number, signal?: AbortSignal): Promise<Stats> {
@@ -156,7 +171,7 @@ class CaptureSource implements MapSource {
       `${pathOf(this.info.id)}/stats?${queryOf({ batch })}`,
       signal,
     );
-    return answer.stats;
+    return numbersOf(answer.stats);
   }
 }
 
@@ -190,5 +205,5 @@ export async function compareCapture(id: string, reference: string | Blob): Prom
     body: isFile ? reference : JSON.stringify({ with: reference }),
     headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
   });
-  return answer.json();
+  return numbersOf((await answer.json()) as Comparison);
 }

@@ -159,6 +159,24 @@ class RequestSource implements MapSource {
     };
   }
 
+  async rowSums(batch: number, head: Head, signal?: AbortSignal): Promise<readonly number[]> {
+    const { queries, keys } = this.info;
+    const { values } = await this.grid(
+      {
+        batch,
+        head,
+        stage: "weights",
+        rows: [0, queries],
+        cols: [0, keys],
+        height: 4096,
+        width: 1,
+        pooling: "mass",
+      },
+      signal,
+    );
+    return [...values];
+  }
+
   async stats(batch: number, signal?: AbortSignal): Promise<Stats> {
     return statsOf(await attend(this.request, { return: ["stats"] }, signal), batch);
   }

@@ -114,7 +114,12 @@ export interface MapSource {
   preview?(query: GridQuery, signal?: AbortSignal): Promise<Grid>;
   cell(batch: number, head: number, row: number, col: number, signal?: AbortSignal): Promise<Cell>;
   stats(batch: number, signal?: AbortSignal): Promise<Stats>;
+  /** What the weights of each row add up to; of many rows the means of some that lie together. */
+  rowSums(batch: number, head: Head, signal?: AbortSignal): Promise<readonly number[]>;
 }
+
+/** From here on a whole map takes longer than somebody likes to wait. */
+export const isLarge = ({ queries, keys }: Info): boolean => queries * keys > 1 << 22;
 
 export const length = ([begin, end]: Range): number => end - begin;
 export const isPooled = (grid: Grid): boolean =>
