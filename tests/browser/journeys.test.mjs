@@ -94,6 +94,20 @@ test("a student learns why scores are divided, and repeats it from code", async 
     );
     assert.ok(Math.abs(rows[size][7] - 0.96) <= 0.02);
   }
+  const facts = async (divisor) => {
+    await page.click(`[aria-label="Divided by"] button:text-is("${divisor}")`);
+    await page.waitForSelector(`dl:has-text("variance of ${divisor}")`);
+    return (await page.textContent("dl >> nth=0")).match(/[\d.]+/g).map(Number);
+  };
+  await tabTo(page, 'input[type="range"]');
+  await page.keyboard.press("End");
+  await page.waitForFunction(() => /d=512/.test(location.hash));
+  const divided = await facts("q·k / d");
+  assert.ok(Math.abs(divided[0] * 512 - 1) < 0.2, `${divided}`);
+  assert.match(page.url(), /divisor=d/);
+  const code = await page.$eval('pre[aria-label="Python"]', (pre) => pre.textContent);
+  assert.match(code, /"scale": 0\.001953125/);
+  assert.ok(Math.abs((await facts("q·k / √d"))[0] - 1) < 0.2);
   await page.waitForSelector("table >> text=535.53");
   const published = await page.$$eval("table", (tables) => [...tables].at(-1).innerText);
   for (const text of ["4.03", "62.57", "535.53"]) assert.ok(published.includes(text), text);

@@ -38,10 +38,14 @@ export function checksOf(stats: Stats, head: number): Check[] {
       isFine: !(saturated > MANY_SATURATED),
       text: `${percent(saturated)} of rows are saturated.`,
     },
-    {
-      isFine: !(share > MANY_SATURATED),
-      text: `Key ${number(of("top_key"))} receives ${percent(share)} of all weight.`,
-    },
+    ...(Number.isFinite(share)
+      ? [
+          {
+            isFine: share <= MANY_SATURATED,
+            text: `Key ${number(of("top_key"))} receives ${percent(share)} of all weight.`,
+          },
+        ]
+      : []),
   ];
 }
 
@@ -58,7 +62,7 @@ export function checkOfSums(sums: readonly number[], stats: Stats, head: number)
     text:
       worst <= SUM_TOLERANCE
         ? `Rows add up to 1, within ${number(worst, 2)}.`
-        : `Some rows do not add up to 1: one is off by ${number(worst)}.`,
+        : `Some rows do not add up to 1: one is ${Number.isNaN(worst) ? "no number" : `off by ${number(worst)}`}.`,
   };
 }
 

@@ -9,24 +9,29 @@ import { Heatmap } from "../maps/heatmap.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { Facts, Failure, NumberField, Panel, Segments, Snippet, Table } from "../ui/controls.tsx";
 import {
+  DIVISORS,
   SIZES,
   VECTORS,
   askPublished,
   attendSizes,
+  divisorOf,
   histogram,
   publishedRequest,
+  scaleOption,
+  type Divisor,
   type Outcome,
   type SizeOutcomes,
 } from "./lab_calls.ts";
 
 const GUESSES = ["0.1", "0.3", "0.6", "0.9"] as const;
+const NAMES: Readonly<Record<Divisor, string>> = { "1": "q·k", root: "q·k / √d", d: "q·k / d" };
 const WEIGHTS = { low: 0, high: 1, isLog: false, isDiverging: false };
 
 export function LabPage({ params }: { params: Params }) {
   const seed = Math.max(0, Math.round(Number(params.seed ?? 3))) || 0;
   const { value: outcomes, error } = useAsync((signal) => attendSizes(seed, signal), [seed]);
   const size = SIZES.find((known) => String(known) === params.d) ?? 64;
-  const isScaled = params.scaled === "1";
+  const divisor = DIVISORS.find((known) => known === params.divisor) ?? "1";
   const isRevealed = params.guess !== undefined;
   const chosen = outcomes?.find((outcome) => outcome.size === size);
   return (
@@ -45,40 +50,38 @@ export function LabPage({ params }: { params: Params }) {
           max={4294967295}
           onChange={(value) => changeParams({ seed: String(value) })}
         />
+        <label class="field">
+          <span>d = {size}</span>
+          <input
+            type="range"
+            min={0}
+            max={SIZES.length - 1}
+            value={SIZES.indexOf(size)}
+            aria-valuetext={`d = ${size}`}
+            onInput={(event) =>
+              changeParams({ d: String(SIZES[Number(event.currentTarget.value)]) })
+            }
+          />
+        </label>
         <Segments
-          label="d"
-          value={String(size)}
-          options={SIZES.map((value) => [String(value), `d = ${value}`] as const)}
-          onChange={(d) => changeParams({ d })}
-        />
-        <Segments
-          label="Scale"
-          value={isScaled ? "1" : "0"}
-          options={[
-            ["0", "q·k"],
-            ["1", "q·k / √d"],
-          ]}
-          onChange={(scaled) => changeParams({ scaled })}
+          label="Divided by"
+          value={divisor}
+          options={DIVISORS.map((each) => [each, NAMES[each]] as const)}
+          onChange={(chosen) => changeParams({ divisor: chosen })}
         />
       </div>
       {error && <Failure error={error} />}
       <Question guess={params.guess} outcomes={outcomes} />
-      {chosen && isRevealed && (
-        <Pictures
-          outcome={isScaled ? chosen.scaled : chosen.unscaled}
-          size={size}
-          isScaled={isScaled}
-        />
-      )}
+      {chosen && isRevealed && <Pictures outcome={chosen.by[divisor]} {...{ size, divisor }} />}
       {outcomes && isRevealed && <Results outcomes={outcomes} />}
       <Published seed={seed} />
-      <AsCode {...{ seed, size, isScaled }} />
+      <AsCode {...{ seed, size, divisor }} />
     </div>
   );
 }
 
 function Question({ guess, outcomes }: { guess?: string; outcomes?: readonly SizeOutcomes[] }) {
-  const truth = outcomes?.find(({ size }) => size === 512)?.unscaled.largest;
+  const truth = outcomes?.find(({ size }) => size === 512)?.by["1"].largest;
   return (
     <Panel title="First a guess">
       <p id="question">
@@ -105,15 +108,16 @@ function Question({ guess, outcomes }: { guess?: string; outcomes?: readonly Siz
 function Pictures({
   outcome,
   size,
-  isScaled,
+  divisor,
 }: {
   outcome: Outcome;
   size: number;
-  isScaled: boolean;
+  divisor: Divisor;
 }) {
-  const most = 4 * (isScaled ? 1 : Math.sqrt(size));
+  const deviation = Math.sqrt(size) / divisorOf(divisor, size);
+  const most = 4 * deviation;
   const { middles, counts } = useMemo(() => histogram(outcome.products, most), [outcome, most]);
-  const what = isScaled ? "q·k / √d" : "q·k";
+  const what = NAMES[divisor];
   const series = useMemo(() => [{ label: "products", values: counts }], [counts]);
   return (
     <div class="columns">
@@ -128,7 +132,7 @@ function Pictures({
         <Facts
           facts={[
             [`variance of ${what}`, <strong>{number(outcome.variance)}</strong>],
-            ["expected", isScaled ? "1" : `d = ${size}`],
+            ["expected", divisor === "1" ? `d = ${size}` : number(deviation ** 2)],
           ]}
         />
       </Panel>
@@ -158,8 +162,9 @@ function Pictures({
 function Results({ outcomes }: { outcomes: readonly SizeOutcomes[] }) {
   const series = useMemo(
     () => [
-      { label: "unscaled", values: outcomes.map(({ unscaled }) => unscaled.gradient) },
-      { label: "scaled by 1/√d", values: outcomes.map(({ scaled }) => scaled.gradient) },
+      { label: "unscaled", values: outcomes.map(({ by }) => by["1"].gradient) },
+      { label: "scaled by 1/√d", values: outcomes.map(({ by }) => by.root.gradient) },
+      { label: "scaled by 1/d", values: outcomes.map(({ by }) => by.d.gradient) },
     ],
     [outcomes],
   );
@@ -180,16 +185,16 @@ function Results({ outcomes }: { outcomes: readonly SizeOutcomes[] }) {
       <Table
         caption={`${VECTORS} queries and keys, normal numbers`}
         head={head}
-        rows={outcomes.map(({ size, unscaled, scaled }) => [
+        rows={outcomes.map(({ size, by: { "1": unscaled, root } }) => [
           size,
           number(unscaled.variance),
           number(unscaled.largest, 2),
           number(unscaled.entropy, 3),
           percent(unscaled.saturated),
           number(unscaled.gradient, 2),
-          number(scaled.largest, 2),
-          number(scaled.entropy, 3),
-          number(scaled.gradient, 2),
+          number(root.largest, 2),
+          number(root.entropy, 3),
+          number(root.gradient, 2),
         ])}
       />
       <Chart
@@ -230,7 +235,8 @@ function Published({ seed }: { seed: number }) {
 
 const base = (): string => new URL("./", location.href).href.replace(/#.*$/, "");
 
-function AsCode({ seed, size, isScaled }: { seed: number; size: number; isScaled: boolean }) {
+function AsCode({ seed, size, divisor }: { seed: number; size: number; divisor: Divisor }) {
+  const scale = scaleOption(divisor, size);
   const curl =
     `curl -sS ${base()}v1/experiments/scaling -H 'Content-Type: application/json' \\\n` +
     `  -d '${JSON.stringify(publishedRequest(seed))}'`;
@@ -240,7 +246,7 @@ import numpy as np
 random = np.random.RandomState(${seed})
 q = random.standard_normal((${VECTORS}, ${size})).astype(np.float32)
 k = random.standard_normal((${VECTORS}, ${size})).astype(np.float32)
-options = {"return": ["stats", "weights"]${isScaled ? "" : ', "scale": "none"'}}
+options = {"return": ["stats", "weights"]${scale === undefined ? "" : `, "scale": ${JSON.stringify(scale)}`}}
 body = io.BytesIO()
 np.savez(body, q=q, k=k, v=np.zeros((${VECTORS}, 1), np.float32), options=json.dumps(options))
 call = urllib.request.Request("${base()}v1/attention", body.getvalue(),

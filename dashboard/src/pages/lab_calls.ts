@@ -9,6 +9,12 @@ import { kindsOf } from "../sources/source.ts";
 export const VECTORS = 64; // queries, and as many keys
 export const SIZES = [4, 16, 64, 256, 512] as const;
 
+/** What scores are divided by. */
+export const DIVISORS = ["1", "root", "d"] as const;
+export type Divisor = (typeof DIVISORS)[number];
+export const divisorOf = (divisor: Divisor, size: number): number =>
+  divisor === "root" ? Math.sqrt(size) : divisor === "d" ? size : 1;
+
 interface Wire {
   shape: number[];
   dtype: string;
@@ -32,11 +38,15 @@ export function draw(seed: number, size: number): { q: Float32Array; k: Float32A
   return { q, k: random.standardNormal(VECTORS * size) };
 }
 
-/** Attention over the vectors of a seed; without a scale where `isScaled` is false. */
+/** The option `scale` of a call, which divides by √d where there is none. */
+export const scaleOption = (divisor: Divisor, size: number): string | number | undefined =>
+  divisor === "root" ? undefined : divisor === "d" ? 1 / size : "none";
+
+/** Attention over the vectors of a seed. */
 export async function attend(
   seed: number,
   size: number,
-  isScaled: boolean,
+  divisor: Divisor,
   signal?: AbortSignal,
 ): Promise<Outcome> {
   const { q, k } = draw(seed, size);
@@ -47,7 +57,7 @@ export async function attend(
       q: wireOf(shape, q),
       k: wireOf(shape, k),
       v: wireOf([VECTORS, 1], new Float32Array(VECTORS)),
-      scale: isScaled ? undefined : "none",
+      scale: scaleOption(divisor, size),
       return: ["weights", "scores", "stats"],
       encoding: "base64",
     },
@@ -77,17 +87,16 @@ export async function attend(
 
 export interface SizeOutcomes {
   size: number;
-  unscaled: Outcome;
-  scaled: Outcome;
+  by: Readonly<Record<Divisor, Outcome>>;
 }
 
 export function attendSizes(seed: number, signal: AbortSignal): Promise<SizeOutcomes[]> {
   return Promise.all(
-    SIZES.map(async (size) => ({
-      size,
-      unscaled: await attend(seed, size, false, signal),
-      scaled: await attend(seed, size, true, signal),
-    })),
+    SIZES.map(async (size) => {
+      const outcomes: Partial<Record<Divisor, Outcome>> = {};
+      for (const divisor of DIVISORS) outcomes[divisor] = await attend(seed, size, divisor, signal);
+      return { size, by: outcomes as Record<Divisor, Outcome> };
+    }),
   );
 }
 
