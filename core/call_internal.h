@@ -19,14 +19,14 @@ enum attn_status attn_call_resolve_positions(struct attn_call *call, struct attn
 
 /*
  * For a call whose queries stand somewhere already, in its storage, and whose mask is another now:
- * moves them where q_offset or an align says so. Unless they were `placed` by the caller, it has to.
- * Errors: BAD_MASK, BAD_VALUE, AMBIGUOUS.
+ * moves them where q_offset or an align says so. Unless they were `placed` by the caller, it has
+ * to. Errors: BAD_MASK, BAD_VALUE, AMBIGUOUS.
  */
 enum attn_status attn_call_move_queries(struct attn_call *call, const struct attn_request *request,
                                         bool placed, struct attn_error *error);
 
-/* Shapes and positions of a call over a cache: the request has a view, and its mask is joined by what the
- * view shows. */
+/* Shapes and positions of a call over a cache: the request has a view, and its mask is joined by
+ * what the view shows. */
 enum attn_status attn_call_resolve_view_shapes(struct attn_call *call, struct attn_request *request,
                                                struct attn_error *error);
 enum attn_status attn_call_resolve_view_positions(struct attn_call *call,

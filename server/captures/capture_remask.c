@@ -62,8 +62,7 @@ static const char *own_name(struct remask_call *remask) {
         length--;
     memcpy(remask->name, whose, length);
     memcpy(remask->name + length, ": ", 2);
-    attn_mask_text(&remask->kept.mask, remask->name + length + 2,
-                   sizeof remask->name - length - 2);
+    attn_mask_text(&remask->kept.mask, remask->name + length + 2, sizeof remask->name - length - 2);
     return remask->name;
 }
 

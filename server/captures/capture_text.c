@@ -56,7 +56,8 @@ static void write_call(struct text *out, const struct capture *capture) {
                 ",\"batch\":%zu,\"heads\":%zu,\"kv_heads\":%zu,\"queries\":%zu,\"keys\":%zu,"
                 "\"head_dim\":%zu,\"dtype\":\"%s\",\"approximate\":%s",
                 call->B, call->Hq, call->Hkv, call->Tq, call->Tk, call->D,
-                attn_dtype_name(kept->given_dtype), kept->given_dtype != call->q.dtype ? "true" : "false");
+                attn_dtype_name(kept->given_dtype),
+                kept->given_dtype != call->q.dtype ? "true" : "false");
     text_format(out, ",\"mask\":");
     text_json(out, attn_mask_text(&call->mask, mask, sizeof mask));
     text_format(out, ",\"scale\":");

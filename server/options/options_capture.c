@@ -76,8 +76,10 @@ static enum attn_status take_k_grid(struct options *options, struct json_value v
 }
 
 static const struct option MEMBERS[] = {
-    {"name", OPTION_BODY_ONLY, options_apply_capture_name},     {"run", OPTION_BODY_ONLY, take_run},
-    {"layer", OPTION_BODY_ONLY, take_layer},   {"q_grid", OPTION_BODY_ONLY, take_q_grid},
+    {"name", OPTION_BODY_ONLY, options_apply_capture_name},
+    {"run", OPTION_BODY_ONLY, take_run},
+    {"layer", OPTION_BODY_ONLY, take_layer},
+    {"q_grid", OPTION_BODY_ONLY, take_q_grid},
     {"k_grid", OPTION_BODY_ONLY, take_k_grid},
 };
 enum { MEMBER_COUNT = sizeof MEMBERS / sizeof *MEMBERS };

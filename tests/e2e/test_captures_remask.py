@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept queries and keys under another mask: a capture whose maps, cells and statistics have the bits
-of a call that came with that mask, and nothing of the first one's."""
+"""Kept queries and keys under another mask: a capture whose maps and statistics have the bits of a
+call that came with that mask, and nothing of the first one's."""
 import io
 import json
 

@@ -69,7 +69,8 @@ def test_a_comparison(keeping):
 def test_another_mask(keeping):
     body = {"mask": {"type": "prefix", "length": 2}, "q_offset": 1, "alibi": [1, 2], "name": "m"}
     path = f"/v1/captures/{keep(keeping.client)}/remask"
-    answer = keeping.client.send("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    answer = keeping.client.send("POST", path, json.dumps(body),
+                                 {"Content-Type": "application/json"})
     documented = PATHS["/v1/captures/{id}/remask"]["post"]["responses"]["201"]
     assert answer.status == 201, answer.body
     schema("Capture").validate(answer.json)

@@ -2,6 +2,7 @@
 """Faults in calls that are kept, in parts of maps that are redone, in captures and their tiles;
 rows as in faults_arithmetic.py."""
 KEPT = "core/kept.c"
+MASKED = "core/kept_mask.c"
 EXECUTOR = "core/executor.c"
 INTERNAL = "core/map_internal.h"
 MAP = "core/map.c"
@@ -16,6 +17,15 @@ TILES = "server/captures/capture_map.c"
 PAIRS = "server/captures/compare_values.c"
 
 FAULTS = [
+    # another mask
+    ("kept: under another mask there were no values", MASKED, "call->Dv = kept->Dv;",
+     "call->Dv = 0;", "they are not looked at"),
+    ("kept: another mask moves the queries", MASKED,
+     "offsets[n] = kept->space.q_offset[n];", "offsets[n] = 0;", "right with as many keys"),
+    ("kept: whoever said nothing of places stands at key 0", MASKED,
+     "return kept->Tq == kept->Tk ||", "return true ||", "they often do"),
+    ("kept: a sample attends to everything", MAP,
+     "(!at->call->sampled || wants(", "(true || wants(", "what it shows is right"),
     # what is kept
     ("kept: the mask's lists are the request's", KEPT, "keep_ints(pile, &node.kv_lengths);", "",
      "they are there while the test looks"),

@@ -123,10 +123,11 @@ static void expect_bins(const struct keeping *keeping, const struct redone *redo
                 rows[1] = rows[0] + 1;
             }
             const float want = largest(keeping, h, rows, cols);
-            /* A sample comes from tiles of fewer rows, for which BLAS may add up in another order. */
+            /* A sample comes from tiles of fewer rows, for which BLAS may add up in another order.
+             */
             const bool right = call->sampled ? run_is_close(*bins, want, 1e-5) : *bins == want;
-            ck_assert_msg(right, "bin %zu, %zu of head %zu: %g, not %g", r, c, h,
-                          (double)*bins, (double)want);
+            ck_assert_msg(right, "bin %zu, %zu of head %zu: %g, not %g", r, c, h, (double)*bins,
+                          (double)want);
             bins++;
         }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of kept calls: what their rows hold, and how little is redone for them, by each kernel. */
+/* Samples of kept calls: what their rows hold, and how little is redone for them, by each kernel.
+ */
 #include "tests/unit/core/kept_fixture.h"
 
 /* The sum of a bin that is sampled is its middle row's. */
