@@ -17,6 +17,14 @@ PUBLISHED = {
     512: ("535.53", [[1.0000, .0000, .0000], [.5826, .3035, .1139], [.3446, .3348, .3206]]),
 }
 LONG = b'{"d_k": [512], "samples": 97000}'  # two seconds of a worker
+# A machine that is busy beside takes longer, and several of them are not to be refused for that.
+PATIENT = ("--queue-work", "10m", "--queue-timeout", "2m")
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    with Daemon(*PATIENT) as started:
+        yield started
 
 
 def ask(client, query="", **given):
@@ -139,7 +147,7 @@ def test_a_client_that_leaves_ends_it(daemon):
 def test_one_that_waits_meets_its_deadline():
     """The only worker is at an experiment just as long, which it does not interrupt for another;
     its client's leaving ends that."""
-    with Daemon("--threads", "1") as daemon, raw.Connection(daemon.port) as other:
+    with Daemon("--threads", "1", *PATIENT) as daemon, raw.Connection(daemon.port) as other:
         other.send(raw.post(LONG, path=PATH))
         raw.until(lambda: raw.samples(daemon.client)["attention_in_flight_bytes"] > 1000)
         time.sleep(0.2)  # until it is submitted; and a worker that has not begun would take either
