@@ -191,3 +191,16 @@ export async function saved(page, button) {
   ]);
   return readFileSync(await download.path());
 }
+
+/** Presses Tab until the element with the focus fits; fails when it is never reached. */
+export async function tabTo(page, wanted) {
+  for (let i = 0; i < 160; i++) {
+    await page.keyboard.press("Tab");
+    const isThere = await page.evaluate(
+      (selector) => document.activeElement.matches(selector),
+      wanted,
+    );
+    if (isThere) return;
+  }
+  assert.fail(`${wanted} is not reached by Tab`);
+}
