@@ -113,12 +113,26 @@ test("an engineer finds by keys the first cell that differs from a reference", a
   await (await chooser).setFiles(file);
   await page.waitForSelector(".compare dl");
   assert.match(await page.textContent(".compare dl"), /within toleranceno.*0\.25.*\[0, 1, 20, 5\]/);
+  // The difference opens there by itself, and the reference is one of the maps to compare with.
+  await page.waitForSelector(".compare .frame canvas");
+  assert.match(
+    decodeURIComponent(page.url()),
+    /(?=.*compare=difference)(?=.*with=reference:reference\.npy)(?=.*head=1)(?=.*cell=20,5)/,
+  );
+  assert.match(
+    await page.textContent(".compare"),
+    /Largest \|A − B\| of what is seen: 0\.2499\d+ at query 20, key 5\./, // float16 tiles
+  );
   await tabTo(page, ".compare dl button");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".axes .pinned");
-  assert.match(decodeURIComponent(page.url()), /head=1.*cell=20,5|cell=20,5.*head=1/);
+  const link = new URL(page.url()).hash;
   assert.deepEqual(faults, []);
   await close();
+  const later = await openPage(browser, daemon.base, link);
+  await later.page.waitForSelector('.compare .hint:has-text("choose it again")');
+  assert.deepEqual(later.faults, []);
+  await later.close();
 });
 
 test("layers of a run stand above each other, and one is compared with another", async () => {

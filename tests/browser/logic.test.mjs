@@ -12,6 +12,7 @@ const page = await load(
   "lib/text.ts",
   "sources/source.ts",
   "sources/capture_source.ts",
+  "sources/reference_source.ts",
   "maps/scale.ts",
   "maps/drawing.ts",
   "maps/export.ts",
@@ -260,4 +261,86 @@ test("checks of a head say what is wrong with it", () => {
   assert.ok(!sums([NaN, 1]).isFine);
   assert.ok(sums([1, 0], { empty_rows: [1] }).isFine);
   assert.match(sums([0.9, 0.8], { unassigned_mass: [0.15] }).text, /sink takes 15/);
+});
+
+/** A file as a browser gives one. */
+const fileOf = (name, ...parts) => new File(parts, name);
+const ofMap = (more) => ({ id: "m", batch: 1, heads: 2, queries: 3, keys: 4, ...more });
+const WEIGHTS = Float32Array.from({ length: 24 }, (_, i) => i / 32);
+
+function npyOf(descr, bytes, order = "False") {
+  const header = `{'descr': '${descr}', 'fortran_order': ${order}, 'shape': (1, 2, 3, 4), }`;
+  const start = new Uint8Array(10);
+  start.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length, 0]);
+  return fileOf("w.npy", start, header, bytes);
+}
+
+function safetensorsOf(header, bytes) {
+  const text = JSON.stringify(header);
+  const size = new DataView(new ArrayBuffer(8));
+  size.setBigUint64(0, BigInt(text.length), true);
+  return fileOf("w.safetensors", size, text, bytes);
+}
+
+function bigEndian(values) {
+  const view = new DataView(new ArrayBuffer(8 * values.length));
+  values.forEach((value, i) => view.setFloat64(8 * i, value));
+  return view;
+}
+
+const ofWhole = { batch: 0, rows: [0, 3], cols: [0, 4], height: 3, width: 4, pooling: "max" };
+
+test("references are read from the files that programs write", async () => {
+  const shape = [2, 3, 4]; // one batch item may be left out
+  const files = [
+    fileOf("w.npy", page.writeNpy([1, 2, 3, 4], WEIGHTS)),
+    npyOf(">f8", bigEndian(WEIGHTS)),
+    safetensorsOf(
+      {
+        q: { dtype: "F32", shape: [1], data_offsets: [0, 4] },
+        weights: { dtype: "F32", shape, data_offsets: [4, 100] },
+      },
+      new Float32Array([9, ...WEIGHTS]),
+    ),
+  ];
+  for (const file of files) {
+    const id = await page.holdReference(file, ofMap());
+    const grid = await page.referenceOf(id).grid({ ...ofWhole, head: 1, stage: "weights" });
+    assert.deepEqual(grid.values, WEIGHTS.slice(12), file.name);
+  }
+  assert.deepEqual(
+    page.referencesFor(ofMap()).map(({ name }) => name),
+    ["w.npy", "w.safetensors"],
+  );
+  assert.deepEqual(page.referencesFor(ofMap({ id: "other" })), []);
+});
+
+test("what is no reference of a map is not drawn beside it", async () => {
+  const whole = page.writeNpy([1, 2, 3, 4], WEIGHTS);
+  for (const [file, map] of [
+    [fileOf("w.npy", whole), ofMap({ keys: 5 })],
+    [fileOf("w.npy", whole.slice(0, -1)), ofMap()],
+    [fileOf("w.npy", "nothing"), ofMap()],
+    [npyOf("<f4", WEIGHTS, "True"), ofMap()],
+    [npyOf("<i4", WEIGHTS), ofMap()],
+    [safetensorsOf({}, WEIGHTS), ofMap()],
+    [{ name: "w.npy", size: 2 ** 28 + 1 }, ofMap()],
+  ])
+    assert.equal(await page.holdReference(file, map), undefined);
+});
+
+test("a reference's bins are those of the service", async () => {
+  const source = page.referenceOf(
+    await page.holdReference(fileOf("b.npy", page.writeNpy([1, 2, 3, 4], WEIGHTS)), ofMap()),
+  );
+  const bins = async (head, pooling) => {
+    const query = { ...ofWhole, height: 2, width: 2, stage: "weights", head, pooling };
+    return [...(await source.grid(query)).values].map((value) => value * 32);
+  };
+  assert.deepEqual(await bins(0, "max"), [1, 3, 9, 11]);
+  // The sum over the keys in the mean of the rows.
+  assert.deepEqual(await bins(0, "mass"), [1, 5, 13, 17]);
+  assert.deepEqual(await bins("mean", "max"), [7, 9, 15, 17]);
+  assert.deepEqual(await bins("max", "max"), [13, 15, 21, 23]);
+  await assert.rejects(source.grid({ ...ofWhole, head: 0, stage: "raw" }), /weights alone/);
 });

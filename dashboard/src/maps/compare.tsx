@@ -6,6 +6,12 @@ import { number } from "../lib/text.ts";
 import { compareCapture } from "../sources/capture_source.ts";
 import { isHeld, useHeld } from "../sources/held.ts";
 import {
+  holdReference,
+  isReference,
+  referenceOf,
+  referencesFor,
+} from "../sources/reference_source.ts";
+import {
   Kind,
   binRange,
   type Comparison,
@@ -80,7 +86,9 @@ export function ComparePanel(props: CompareProps) {
   );
   const others: (readonly [string, string])[] = [
     [info.id, "this map, another head"],
-    ...requests.filter(({ id }) => id !== info.id).map(({ id, name }) => [id, name] as const),
+    ...[...requests, ...referencesFor(info)]
+      .filter(({ id }) => id !== info.id)
+      .map(({ id, name }) => [id, name] as const),
     ...fits.map(({ id, name }) => [id, name || id] as const),
   ];
   const { compare } = state;
@@ -136,23 +144,27 @@ function Other(props: CompareProps & { compare: NonNullable<MapState["compare"]>
     onView,
     onPin,
   } = props;
-  const { value: source, error } = useSource(
-    compare.id,
+  const reference = referenceOf(compare.id);
+  const opened = useSource(
+    isReference(compare.id) ? info.id : compare.id,
     compare.id === info.id ? props.options : undefined,
   );
+  const source = isReference(compare.id) ? reference : opened.value;
   const isSameShape =
     source && source.info.queries === info.queries && source.info.keys === info.keys;
   const head =
     source && typeof compare.head === "number"
       ? readHead(String(compare.head), source.info.heads)
       : compare.head;
-  const { value: other } = useGrid(
+  const { value: other, error } = useGrid(
     isSameShape ? source : undefined,
     { ...state, head },
     state.view,
     Math.max(grid.height, grid.width),
   );
-  if (error) return <Failure error={error} />;
+  if (opened.error || error) return <Failure error={(opened.error ?? error)!} />;
+  if (isReference(compare.id) && !reference)
+    return <p class="hint">This reference was in a file: choose it again.</p>;
   if (source && !isSameShape)
     return (
       <p class="hint">
@@ -216,7 +228,15 @@ function WholeComparison({
     compareCapture(info.id, reference).then((answer) => {
       setResult(answer);
       setError(undefined);
+      return answer;
     }, setError);
+  /** The difference is opened at the first cell that is beyond the tolerance. */
+  const take = async (file: File) => {
+    const [id, answer] = await Promise.all([holdReference(file, info), run(file)]);
+    if (answer && id)
+      changeParams({ with: id, withhead: undefined, compare: "difference", stage: undefined });
+    if (answer?.first_failing) show(answer.first_failing);
+  };
   const show = (place: readonly number[]) => {
     changeParams({ batch: String(place[0]), head: String(place[1]) });
     onPin([place[2], place[3]]);
@@ -242,7 +262,7 @@ function WholeComparison({
             accept=".npy,.safetensors"
             onChange={(event) => {
               const file = event.currentTarget.files?.[0];
-              if (file) run(file);
+              if (file) void take(file);
             }}
           />
         </label>

@@ -3,7 +3,7 @@
 import { useRef } from "preact/hooks";
 import { useAsync } from "../lib/hooks.ts";
 import { openSource } from "../sources/held.ts";
-import { length, type Grid, type MapSource } from "../sources/source.ts";
+import { length, type Grid, type GridSource, type MapSource } from "../sources/source.ts";
 import type { View } from "./drawing.ts";
 import type { MapState } from "./state.ts";
 
@@ -53,7 +53,7 @@ export function useOverview(
 
 /** The part of a map that a state shows, in at most `side` bins along each axis; of large maps what
  *  some of their rows show comes first. */
-export function useGrid(source: MapSource | undefined, state: MapState, view: View, side: number) {
+export function useGrid(source: GridSource | undefined, state: MapState, view: View, side: number) {
   const { batch, head, pooling } = state;
   const stage = state.stage === "mask" ? "weights" : state.stage;
   const query = { ...view, batch, head, stage, pooling, height: side, width: side };

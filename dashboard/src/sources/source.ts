@@ -105,13 +105,17 @@ export interface Comparison {
   atol: number;
 }
 
-export interface MapSource {
+/** What can be drawn, and no more. */
+export interface GridSource {
   readonly info: Info;
-  /** The same with the tokens of that batch item. */
-  ofBatch(batch: number): MapSource;
   grid(query: GridQuery, signal?: AbortSignal): Promise<Grid>;
   /** The same from some of the rows only; where there is one, the whole takes long. */
   preview?(query: GridQuery, signal?: AbortSignal): Promise<Grid>;
+}
+
+export interface MapSource extends GridSource {
+  /** The same with the tokens of that batch item. */
+  ofBatch(batch: number): MapSource;
   cell(batch: number, head: number, row: number, col: number, signal?: AbortSignal): Promise<Cell>;
   stats(batch: number, signal?: AbortSignal): Promise<Stats>;
   /** What the weights of each row add up to; of many rows the means of some that lie together. */
