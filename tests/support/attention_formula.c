@@ -61,7 +61,8 @@ static double added_at(const struct attn_call *call, size_t b, size_t h, size_t 
 struct row {
     size_t b, h, hkv, i;
     const uint64_t *visible;
-    size_t at; /* (b * Hq + h) * Tq + i */
+    const double *query, *keys; /* [D] and [Tk,D] of its head, turned */
+    size_t at;                  /* (b * Hq + h) * Tq + i */
 };
 
 static bool sees(const struct row *row, size_t j) {
@@ -77,16 +78,27 @@ static double weight_at(const struct attn_call *call, size_t h, size_t d) {
     return value;
 }
 
-static double raw_at(const struct attn_call *call, const struct row *row, size_t j) {
+static void turn_query(const struct attn_call *call, const struct row *row, double *query) {
     const struct attn_rope *rope = &call->rope;
     const size_t item = rope->q_offset_count > 1 ? row->b : 0;
-    const int64_t i_stands = rope->dims == 0 ? 0 : rope->q_offset[item] + (int64_t)row->i;
+    const int64_t stands = rope->dims == 0 ? 0 : rope->q_offset[item] + (int64_t)row->i;
+    for (size_t d = 0; d < call->D; d++)
+        query[d] = turned_at(call, &call->q, (const size_t[]){row->b, row->h, row->i, d}, stands);
+}
+
+static void turn_keys(const struct attn_call *call, const struct row *row, double *keys) {
+    for (size_t j = 0; j < call->Tk; j++)
+        for (size_t d = 0; d < call->D; d++)
+            keys[j * call->D + d] =
+                turned_at(call, &call->k, (const size_t[]){row->b, row->hkv, j, d},
+                          call->rope.k_offset + (int64_t)j);
+}
+
+static double raw_at(const struct attn_call *call, const struct row *row, size_t j) {
     double raw = 0;
     for (size_t d = 0; d < call->D; d++) {
-        const double q =
-            turned_at(call, &call->q, (const size_t[]){row->b, row->h, row->i, d}, i_stands);
-        const double k = turned_at(call, &call->k, (const size_t[]){row->b, row->hkv, j, d},
-                                   rope->k_offset + (int64_t)j);
+        const double q = row->query[d];
+        const double k = row->keys[j * call->D + d];
         raw +=
             call->score == ATTN_SCORE_ADDITIVE ? weight_at(call, row->h, d) * tanh(q + k) : q * k;
     }
@@ -156,6 +168,8 @@ struct run_expected run_expect(const struct run *run) {
                                     .lse = allocate(rows, sizeof(double))};
     for (size_t n = 0; n <= ATTN_STAGE_WEIGHTS; n++)
         expected.stage[n] = allocate(rows * call->Tk, sizeof(double));
+    double *query = allocate(call->D, sizeof *query);
+    double *keys = allocate(call->Tk * call->D, sizeof *keys);
     uint64_t *visible = allocate(attn_mask_row_words(call->Tk), sizeof *visible);
     uint64_t *scratch =
         allocate(attn_mask_scratch_words(&call->mask, 1, call->Tk), sizeof *scratch);
@@ -166,14 +180,21 @@ struct run_expected run_expect(const struct run *run) {
                                 .hkv = h * call->Hkv / call->Hq,
                                 .i = at % call->Tq,
                                 .visible = visible,
+                                .query = query,
+                                .keys = keys,
                                 .at = at};
         const struct attn_mask_tile tile = {row.b, row.h, row.i, 1, 0, call->Tk};
         if (call->Tk > 0)
             attn_mask_fill(&call->mask, &call->space, &tile, visible, scratch);
+        if (row.i == 0) /* for all rows of a head: turning takes longer than all else */
+            turn_keys(call, &row, keys);
+        turn_query(call, &row, query);
         score_row(call, &row, &expected);
         weigh_row(call, &row, &expected);
         sum_row(call, &row, &expected);
     }
+    free(query);
+    free(keys);
     free(visible);
     free(scratch);
     return expected;
