@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures in the page: they come by themselves, show what their calls answered, and are compared.
 import assert from "node:assert/strict";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import test, { after, before } from "node:test";
 import {
   HATCH,
   MAP,
+  ROOT,
   keepPicture,
   load,
   openPage,
@@ -88,6 +89,34 @@ test("a capture comes by itself, and its cells have the weights of its answer", 
   assert.deepEqual(faults, []);
   await keepPicture(page, "capture");
   await close();
+});
+
+test("a real sentence's map is what the documentation shows", async () => {
+  const own = await startDaemon("--captures"); // its list has nothing else
+  const call = JSON.parse(readFileSync(new URL("examples/data/sentence.json", ROOT)));
+  const answer = await fetch(`${own.base}v1/attention`, {
+    method: "POST",
+    body: JSON.stringify({ ...call, capture: { name: "a sentence encoder, layer 3" } }),
+    headers: { "Content-Type": "application/json" },
+  });
+  const { meta } = await answer.json();
+  const { page, faults, close } = await openPage(
+    browser,
+    own.base,
+    `#maps?id=${meta.capture.id}&head=1&cell=10,2&scale=linear`,
+    { viewport: { width: 1320, height: 1130 } },
+  );
+  await settle(page);
+  await page.waitForSelector(".inspector .topkeys");
+  assert.match(await page.textContent(".inspector"), /query 10 “it” → key 2 “animal”/);
+  assert.match(
+    await page.textContent("main"),
+    /Query 10 “it” attends most to key 2 “animal” \(0\.68\)\./,
+  );
+  assert.deepEqual(faults, []);
+  await keepPicture(page, "dashboard", { fullPage: false });
+  await close();
+  await own.stop();
 });
 
 test("an engineer finds by keys the first cell that differs from a reference", async () => {

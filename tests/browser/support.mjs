@@ -172,11 +172,11 @@ export const pixelAt = async (page, selector, row, col, rows, cols) =>
   (await pixels(page, selector, rows, cols))[row][col];
 
 /** A picture for people, where a folder is asked for. */
-export async function keepPicture(page, name) {
+export async function keepPicture(page, name, options = { fullPage: true }) {
   const folder = process.env.PICTURES;
   if (!folder) return;
   mkdirSync(folder, { recursive: true });
-  await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+  await page.screenshot({ path: `${folder}/${name}.png`, ...options });
 }
 
 /** The large map, and what its hidden cells are drawn in. */

@@ -141,8 +141,9 @@ function FeedState({ feed }: { feed: CaptureFeed }) {
   if (captures.length > 0)
     return (
       <p class="hint">
-        {captures.length} captures hold {bytes(captures.reduce((sum, one) => sum + one.bytes, 0))};
-        when there is no room the oldest goes first, unless it is pinned.
+        {captures.length === 1 ? "One capture holds" : `${captures.length} captures hold`}{" "}
+        {bytes(captures.reduce((sum, one) => sum + one.bytes, 0))}; when there is no room the oldest
+        goes first, unless it is pinned.
       </p>
     );
   return (
