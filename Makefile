@@ -121,7 +121,8 @@ SANITIZE_coverage := CK_TIMEOUT_MULTIPLIER=10 LLVM_PROFILE_FILE=$(abspath $(BUIL
 SANITIZE := $(SANITIZE_$(VARIANT))
 
 .PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e contract fuzz fuzz-replay load mutate bench bench-peers format check-format \
-        syntax tidy cppcheck shellcheck page check-page test-browser install uninstall generate clean help setup have-packages FORCE
+        syntax tidy cppcheck shellcheck page check-page test-browser install uninstall generate clean help setup setup-examples \
+        have-packages FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -145,8 +146,8 @@ MUTATE ?=
 
 run: ## install what is missing, build, and start the daemon on 127.0.0.1 (PORT=8080, ARGS=more flags)
 	@tools/setup run
-	+@$(parallel) $(O)/attentiond
 	@tools/port-is-free $(PORT)
+	+@$(parallel) $(O)/attentiond
 	@exec $(O)/attentiond --listen 127.0.0.1:$(PORT) --captures --log errors $(ARGS)
 
 test: ## set up, then run what gives confidence (about ten minutes on two cores)
@@ -486,6 +487,9 @@ shellcheck:
 
 setup: ## install everything that building, testing and linting need
 	tools/setup all
+
+setup-examples: ## install what the examples in Python run with, into build/venv
+	tools/setup examples
 
 clean: ## remove everything built here (build/venv stays; rm -rf build removes it too)
 	find $(O) -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true

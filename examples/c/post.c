@@ -4,7 +4,6 @@
  *   build/post [address of the daemon, if not in ATTENTION_URL] */
 #define _POSIX_C_SOURCE 200809L
 #include <curl/curl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,8 @@ static char *post(const char *url, FILE *file, size_t *length) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, ftell(file));
     curl_easy_setopt(curl, CURLOPT_READDATA, file);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, type);
+    curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, getenv("ATTENTION_KEY"));
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, stream);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, problem);
     rewind(file);
@@ -39,7 +40,7 @@ static char *post(const char *url, FILE *file, size_t *length) {
 int main(int argc, char **argv) {
     char url[512];
     size_t length = 0, rows = 0, columns = 0, begin = 0;
-    uint64_t header = 0;
+    unsigned long long header = 0;
     FILE *file = fopen("examples/data/sentence.safetensors", "rb");
     const char *named = argc > 1 ? argv[1] : getenv("ATTENTION_URL");
     snprintf(url, sizeof url, "%s/v1/attention", named ? named : "http://127.0.0.1:8080");

@@ -11,4 +11,5 @@ data=$(dirname "$0")/../data/sentence.safetensors
 head_1='%7B%22heads%22%3A%5B1%5D%7D' # {"heads":[1]}
 curl --silent --show-error --fail-with-body "$address/v1/attention?weights=$head_1" \
     -H 'Content-Type: application/vnd.safetensors' -H 'Accept: application/json' \
+    ${ATTENTION_KEY:+-H "Authorization: Bearer $ATTENTION_KEY"} \
     --data-binary "@$data"

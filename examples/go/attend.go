@@ -32,8 +32,8 @@ func attend(address string) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/vnd.safetensors")
-	request.Header.Set("Accept", "application/json")
+	request.Header = http.Header{"Content-Type": {"application/vnd.safetensors"}, "Accept": {"application/json"}}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("ATTENTION_KEY")) // where keys are asked for
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err

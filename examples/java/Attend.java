@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a real sentence: tensors as safetensors both ways; prints the map of head 1, a row per
-// token. Needs Java 17 and nothing else:
+// Attention of a real sentence: safetensors both ways; the map of head 1, a row per token. Java 17, and
 //     java examples/java/Attend.java [address of the daemon, if not in ATTENTION_URL]
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -27,8 +26,9 @@ class Attend {
     }
 
     static byte[] post(String address) throws Exception {
+        var key = "Bearer " + System.getenv().getOrDefault("ATTENTION_KEY", ""); // where one is asked for
         var request = HttpRequest.newBuilder(URI.create(address + "/v1/attention"))
-                .header("Content-Type", "application/vnd.safetensors")
+                .headers("Content-Type", "application/vnd.safetensors", "Authorization", key)
                 .POST(HttpRequest.BodyPublishers.ofFile(DATA)).build();
         var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofByteArray());
         if (answer.statusCode() != 200)

@@ -6,10 +6,13 @@
 export const usual = "http://127.0.0.1:8080";
 
 /** Calls the daemon; `call` is the JSON object of POST /v1/attention. Refusals are Errors. */
-export async function attention(call, address = usual) {
+export async function attention(call, address = usual, key = "") {
     const answer = await fetch(`${address}/v1/attention`, {
         method: "POST",
-        headers: { "Content-Type": "application/json" },
+        headers: {
+            "Content-Type": "application/json",
+            ...(key && { Authorization: `Bearer ${key}` }),
+        },
         body: JSON.stringify(call),
     });
     const said = await answer.json();
@@ -27,7 +30,7 @@ if (typeof process !== "undefined") {
     const call = JSON.parse(await readFile(new URL("../data/sentence.json", import.meta.url)));
     const address = process.argv[2] || process.env.ATTENTION_URL || usual;
     try {
-        const { weights } = await attention(call, address);
+        const { weights } = await attention(call, address, process.env.ATTENTION_KEY);
         console.log(mapText(weights[0]));
     } catch (problem) {
         console.error(`no map from ${address}: ${problem.cause?.message ?? problem.message}`);

@@ -14,7 +14,7 @@ try:
     import numpy as np
     import requests
 except ModuleNotFoundError as missing:
-    sys.exit(f"this Python has no {missing.name}: run `make setup` once, then "
+    sys.exit(f"this Python has no {missing.name}: run `make setup-examples` once, then "
              "build/venv/bin/python examples/python/attend.py")
 import service_address
 import tensorfile
@@ -29,7 +29,7 @@ def attention(address, **call):
     body = io.BytesIO()
     np.savez(body, **arrays, options=json.dumps(options))
     answer = requests.post(f"{address}/v1/attention", body.getvalue(), timeout=60,
-                           headers={"Content-Type": "application/x-npz"})
+                           headers={"Content-Type": "application/x-npz", **service_address.HEADERS})
     if answer.status_code != 200:
         raise ValueError(answer.json()["detail"])
     return np.load(io.BytesIO(answer.content))

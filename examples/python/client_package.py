@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package `attentiond`, clients/python: as it is installed, or else from this checkout."""
-import os
 import sys
 from pathlib import Path
+
+__all__ = ["attentiond"]
 
 SOURCE = Path(__file__).resolve().parents[2] / "clients" / "python" / "src"
 
 if sys.version_info < (3, 11):
-    sys.exit("attentiond's client needs Python 3.11: run `make setup` once, then "
+    sys.exit("attentiond's client needs Python 3.11: run `make setup-examples` once, then "
              f"build/venv/bin/python {sys.argv[0]}")
 try:
     sys.path.append(str(SOURCE))
@@ -15,10 +16,3 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"this Python has no {missing.name}, which attentiond's client needs: run `make "
              f"setup` once, then build/venv/bin/python {sys.argv[0]}")
-
-KEY = "ATTENTION_KEY"
-
-
-def connect(url, **settings):
-    """A client; where the daemon asks for a key, the environment has it."""
-    return attentiond.Client(url, api_key=os.environ.get(KEY), **settings)

@@ -24,12 +24,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 try:
     import numpy as np
 except ModuleNotFoundError:
-    sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
+    sys.exit("this Python has no numpy: run `make setup-examples` once, then build/venv/bin/python "
              "examples/python/generate.py")
 import smollm
 import stories
 from caches import LocalCache, Lost, Recorder, SessionCache
-from client_package import KEY, attentiond, connect
+from client_package import attentiond
 
 LABEL = 64  # characters of a token's label, at most
 
@@ -41,7 +41,8 @@ def load(path):
             path = smollm.package_file()
             if path is None:
                 sys.exit(f"the package {smollm.PACKAGE}, which has the weights, is missing: run "
-                         "`make setup` and use build/venv/bin/python, or give a model with --model")
+                         "`make setup-examples` and use build/venv/bin/python, or give a model "
+                         "with --model")
             return smollm.load(path)
         if stories.is_folder_of_it(path):
             return stories.load(path)
@@ -117,7 +118,7 @@ def number(kind, least, most, name):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0],
-                                     epilog=f"The service's key is taken from {KEY}.")
+                                     epilog="The service's key is taken from ATTENTION_KEY.")
     parser.add_argument("--prompt", default="Once upon a time", help="what the text begins with")
     parser.add_argument("--tokens", type=number(int, 1, 10**6, "a number above 0"), default=128,
                         help="how many more, at most")
@@ -200,7 +201,7 @@ def main():
     try:
         with contextlib.ExitStack() as stack:
             client = None if asked.local else stack.enter_context(
-                connect(asked.url, retries=1))
+                attentiond.Client(asked.url, retries=1))
             generate(asked, model, tokenizer, client)
     except Lost:
         sys.exit("the session is lost again and again: something ends it, or the service itself")

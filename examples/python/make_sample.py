@@ -14,7 +14,7 @@ from pathlib import Path
 try:
     import numpy as np
 except ModuleNotFoundError:
-    sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
+    sys.exit("this Python has no numpy: run `make setup-examples` once, then build/venv/bin/python "
              "examples/python/make_sample.py")
 import tensorfile
 from minilm import HEAD_SIZE, HEADS, LAYERS, MiniLM, local_attention

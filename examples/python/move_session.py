@@ -13,7 +13,7 @@ the next one then is not the length that the new place has: its 409 says which r
 import argparse
 import sys
 
-from client_package import KEY, attentiond, connect
+from client_package import attentiond
 
 ATTEMPTS = 5  # at a session that others append to
 
@@ -35,7 +35,7 @@ def move(facts, old, new):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="A key that both "
-                                     f"daemons know is taken from {KEY}.")
+                                     "daemons know is taken from ATTENTION_KEY.")
     parser.add_argument("old", help="the address where sessions are, like http://127.0.0.1:8080")
     parser.add_argument("new", help="the address where they go")
     parser.add_argument("ids", nargs="*", metavar="ID", help="a session")
@@ -58,7 +58,7 @@ def chosen(asked, old):
 def main():
     asked, failed = arguments(), 0
     try:
-        with connect(asked.old) as old, connect(asked.new) as new:
+        with attentiond.Client(asked.old) as old, attentiond.Client(asked.new) as new:
             sessions = chosen(asked, old)
             new.sessions()  # whether it takes any, before the first has moved
             for facts in sessions:

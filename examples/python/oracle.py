@@ -19,7 +19,7 @@ import urllib.request
 try:
     import numpy as np
 except ModuleNotFoundError:
-    sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
+    sys.exit("this Python has no numpy: run `make setup-examples` once, then build/venv/bin/python "
              "examples/python/oracle.py")
 import service_address
 import tensorfile
@@ -62,7 +62,7 @@ def ask(url, tensors, options):
     body = tensorfile.dumps(tensors, {"attention": json.dumps(options)})
     try:
         request = urllib.request.Request(f"{url.rstrip('/')}/v1/attention", body,
-                                         {"Content-Type": TYPE})
+                                         {"Content-Type": TYPE, **service_address.HEADERS})
         with urllib.request.urlopen(request, timeout=60) as answer:
             if answer.headers.get_content_type() == TYPE:
                 return tensorfile.loads(answer.read())[0]

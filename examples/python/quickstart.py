@@ -15,6 +15,10 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("address", nargs="?", help=HOW,
                     default=os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080")
 url = parser.parse_args().address
+key = os.environ.get("ATTENTION_KEY")  # where the daemon asks for one
+headers = {"Content-Type": "application/json"}
+if key:
+    headers["Authorization"] = f"Bearer {key}"
 call = {"q": [[1, 0]], "k": [[1, 0], [0, 1]], "v": [[10, 20], [30, 40]], "weights": True}
 
 
@@ -28,7 +32,7 @@ def refusal(answer):
 
 try:
     request = urllib.request.Request(f"{url.rstrip('/')}/v1/attention", json.dumps(call).encode(),
-                                     {"Content-Type": "application/json"})
+                                     headers)
     result = json.load(urllib.request.urlopen(request, timeout=60))
 except urllib.error.HTTPError as answer:
     sys.exit(refusal(answer))

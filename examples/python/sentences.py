@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 try:
     import numpy as np
 except ModuleNotFoundError:
-    sys.exit("this Python has no numpy: run `make setup` once, then build/venv/bin/python "
+    sys.exit("this Python has no numpy: run `make setup-examples` once, then build/venv/bin/python "
              "examples/python/sentences.py")
 import service_address
 import tensorfile
@@ -73,7 +73,8 @@ class Service:
     def post(self, body):
         """status, media type, bytes"""
         try:
-            self.connection.request("POST", "/v1/attention", body, {"Content-Type": TYPE})
+            self.connection.request("POST", "/v1/attention", body,
+                                    {"Content-Type": TYPE, **service_address.HEADERS})
             response = self.connection.getresponse()
             return response.status, response.headers.get_content_type(), response.read()
         except OSError as problem:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the daemon is: an argument, else the variable ATTENTION_URL, else port 8080 here."""
+"""Where the daemon is: an argument, else the variable ATTENTION_URL, else port 8080 here. Where it
+asks for a key, ATTENTION_KEY has it."""
 import argparse
 import os
 
 DEFAULT = os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080"
+KEY = os.environ.get("ATTENTION_KEY")
+#: Headers of every call.
+HEADERS = {"Authorization": f"Bearer {KEY}"} if KEY else {}
 HOW = ("start the daemon with `make run`, or give its address, such as http://127.0.0.1:8080, as "
        "the argument or in the variable ATTENTION_URL")
 

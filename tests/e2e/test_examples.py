@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 from conftest import ROOT
 from support.daemon import Daemon, free_port
+from support.keys import KeyFile
 
 EXAMPLES = ROOT / "examples" / "python"
 TOKENS = ROOT / "examples" / "data" / "sentence.tokens.json"
@@ -277,10 +278,21 @@ def test_an_argument_that_is_not_utf_8():
     ended(done, 2, "not UTF-8")
 
 
+def test_the_key_of_the_environment_is_sent(tmp_path):
+    file = KeyFile(tmp_path / "keys")
+    key = file.add("alice")
+    with Daemon("--key-file", str(file.path)) as guarded:
+        where = {**os.environ, "ATTENTION_URL": f"http://127.0.0.1:{guarded.port}"}
+        for script in "quickstart.py", "oracle.py":
+            ended(run(script, env=where), 1, "refused the call")
+            done = run(script, env={**where, "ATTENTION_KEY": key})
+            assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("script", ["sentences.py", "make_sample.py", "oracle.py", "attend.py"])
 def test_a_python_without_numpy_is_sent_to_the_one_that_has_it(script):
     """-S leaves out site-packages, as the system's python3 has none of the example's."""
-    ended(run(script, python=(sys.executable, "-S")), 1, "make setup",
+    ended(run(script, python=(sys.executable, "-S")), 1, "make setup-examples",
           f"build/venv/bin/python examples/python/{script}")
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from support import safetensors, tables
-from support.daemon import free_port
+from support.daemon import Daemon, free_port
+from support.keys import KeyFile
 
 ROOT = tables.ROOT
 EXAMPLES = ROOT / "examples"
@@ -96,6 +97,21 @@ def test_it_prints_the_expected_map(program, daemon, said_by):
         done = run([*program.run, address])
     else:
         done = run(program.run, env={**os.environ, "ATTENTION_URL": address})
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """The variables that lead to a daemon that asks for a key."""
+    file = KeyFile(tmp_path_factory.mktemp("guarded") / "keys")
+    key = file.add("alice")
+    with Daemon("--key-file", str(file.path)) as daemon:
+        yield {"ATTENTION_URL": f"http://127.0.0.1:{daemon.port}", "ATTENTION_KEY": key}
+
+
+def test_it_sends_the_key_of_the_environment(program, guarded):
+    done = run(program.run, env={**os.environ, **guarded})
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
 

@@ -101,7 +101,7 @@ def test_the_address_of_the_environment(url, kind, monkeypatch):
 
 
 @both
-def test_a_key(tmp_path, kind):
+def test_a_key(tmp_path, kind, monkeypatch):
     file = KeyFile(tmp_path / "keys")
     key = file.add("alice")
     with Daemon("--key-file", str(file.path)) as daemon:
@@ -109,6 +109,10 @@ def test_a_key(tmp_path, kind):
         assert describe(kind, url, api_key=key)["kernels"]
         with pytest.raises(attentiond.Refused):
             describe(kind, url)
+        monkeypatch.setenv("ATTENTION_KEY", key)
+        assert describe(kind, url)["kernels"]
+        with pytest.raises(attentiond.Refused):
+            describe(kind, url, api_key="")
 
 
 @both

@@ -25,9 +25,11 @@ fn tensor(file: &[u8], name: &str) -> Result<(Vec<usize>, Vec<f32>), Box<dyn Err
 fn run() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).or(std::env::var("ATTENTION_URL").ok())
         .unwrap_or("http://127.0.0.1:8080".into());
+    let key = std::env::var("ATTENTION_KEY").unwrap_or_default(); // where the daemon asks for one
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/sentence.safetensors");
     let answer = minreq::post(format!("{address}/v1/attention"))
         .with_header("Content-Type", "application/vnd.safetensors")
+        .with_header("Authorization", format!("Bearer {key}"))
         .with_body(std::fs::read(file)?)
         .send()?;
     if answer.status_code != 200 {

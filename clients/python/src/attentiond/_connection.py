@@ -13,8 +13,9 @@ import httpx
 from attentiond._errors import NotReachable
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-#: The environment variable that has the address where the program gives none.
+#: The environment variables that have the address and the key where the program gives none.
 URL_VARIABLE = "ATTENTION_URL"
+KEY_VARIABLE = "ATTENTION_KEY"
 
 Path = str | os.PathLike[str]
 #: False for no check, the path of a file or folder of authorities, or a context with everything.
@@ -39,6 +40,10 @@ class Settings:
         return self.url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
 
     @property
+    def key(self) -> str | None:
+        return os.environ.get(KEY_VARIABLE) if self.api_key is None else self.api_key
+
+    @property
     def socket(self) -> str | None:
         """The path of the daemon's socket, if it is reached by one."""
         return self.address.removeprefix("unix:") if self.address.startswith("unix:") else None
@@ -47,7 +52,7 @@ class Settings:
         """Those of httpx's clients."""
         return {"base_url": "http://localhost" if self.socket else self.address,
                 "timeout": self.timeout, "verify": self._context(),
-                "headers": {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}}
+                "headers": {"Authorization": f"Bearer {self.key}"} if self.key else {}}
 
     def _context(self) -> ssl.SSLContext:
         if isinstance(self.verify, (bool, ssl.SSLContext)):

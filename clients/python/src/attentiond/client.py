@@ -61,7 +61,8 @@ class Client(_Shared):
     """The blocking client. Threads may share one.
 
     url: the daemon's, or "unix:/path" of its socket; else the variable ATTENTION_URL has it, else
-    it is http://127.0.0.1:8080. api_key: for a daemon with keys, sent as a bearer token.
+    it is http://127.0.0.1:8080. api_key: for a daemon with keys, sent as a bearer token; else the
+    variable ATTENTION_KEY has it, and "" stands for none.
     timeout: seconds for one attempt. retries: attempts after the first, for answers 429 and 503,
     whose Retry-After is honoured, and connections that fail; none begins once `patience` seconds
     have passed. For https: verify, the path of the authority that signed the daemon's certificate,
