@@ -41,7 +41,8 @@ bool main_listen(struct doors *doors, const struct attn_config *config);
 /* Whether nobody but this machine can connect to any that is not for operators. */
 bool main_doors_are_local(const struct doors *doors);
 /* Says where the service is: to the terminal, the log and the supervisor. */
-void main_announce(const struct doors *doors, bool has_keys, struct access_log *log);
+void main_announce(const struct doors *doors, const struct attn_config *config, bool has_keys,
+                   struct access_log *log);
 /* From here on connecting to what was opened here is refused. */
 void main_shut(const struct doors *doors);
 /* Closes them, and removes the paths that were made here. */

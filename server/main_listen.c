@@ -102,8 +102,34 @@ static void print_example(const char *place, bool has_keys, bool has_ops) {
            url, has_keys ? "-H \"Authorization: Bearer $KEY\" " : "");
 }
 
-void main_announce(const struct doors *doors, bool has_keys, struct access_log *log) {
+static bool are_inherited(const struct doors *doors, bool is_ops) {
+    for (size_t i = 0; i < doors->count; i++)
+        if (doors->at[i].is_ops == is_ops && doors->at[i].is_inherited)
+            return true;
+    return false;
+}
+
+/* Who set an address that a supervisor's socket takes the place of would look for it in vain. */
+static void note_unused(const struct doors *doors, const struct attn_config *config,
+                        struct access_log *log) {
+    static const struct {
+        enum config_id id;
+        bool is_ops;
+        const char *says;
+    } options[] = {
+        {CONFIG_ID_listen, false, "listen is not used: the sockets were handed over"},
+        {CONFIG_ID_ops_listen, true, "ops_listen is not used: the sockets were handed over"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (config->origin[options[i].id].source > CONFIG_AUTO &&
+            are_inherited(doors, options[i].is_ops))
+            access_log_event(log, "option", options[i].says);
+}
+
+void main_announce(const struct doors *doors, const struct attn_config *config, bool has_keys,
+                   struct access_log *log) {
     char place[LISTENER_PLACE_SIZE];
+    note_unused(doors, config, log);
     for (size_t i = 0; i < doors->count; i++) {
         const struct door *door = &doors->at[i];
         listener_describe(door->listener, door->is_tls, place, sizeof place);

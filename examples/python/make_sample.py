@@ -55,7 +55,8 @@ def request_text(tensors, tokens, head):
 
 def folder_that_is_there(name):
     if not Path(name).is_dir():
-        raise argparse.ArgumentTypeError(f"{name} is no folder: make it, or name another")
+        raise argparse.ArgumentTypeError(f"{name} is no folder: make it, or name "
+                                         "another; the sentence comes after it")
     return Path(name)
 
 
@@ -101,6 +102,7 @@ def main():
     }
     for name, content in files.items():
         (asked.folder / name).write_bytes(content)
+    print(f"{', '.join(files)}: written to {asked.folder}")
 
 
 if __name__ == "__main__":

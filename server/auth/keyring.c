@@ -140,7 +140,9 @@ static bool read_limit(const struct reader *reader, const char *word, struct key
         const double value = word[length] == '=' ? strtod(word + length + 1, &end) : -1;
         if (end == NULL || end == word + length + 1 || *end != '\0' || !(value > 0) ||
             value > limits[i].most)
-            return complain(reader, "%s takes a number above 0 and up to %g, as in %s=10",
+            return complain(reader,
+                            "%s takes a number above 0 and up to %g, as in %s=10; scopes are one "
+                            "word, as in infer,sessions",
                             limits[i].name, limits[i].most, limits[i].name);
         *(double *)(void *)((char *)&key->limits + limits[i].offset) = value * limits[i].unit;
         return true;
@@ -148,7 +150,7 @@ static bool read_limit(const struct reader *reader, const char *word, struct key
     return complain(reader,
                     "there is no limit \"%.40s\"; there are requests_per_second, burst, "
                     "calls, memory_mib, gflops_per_second, sessions and session_memory_mib, each "
-                    "with =NUMBER",
+                    "with =NUMBER; scopes are one word, as in infer,sessions",
                     word);
 }
 

@@ -134,6 +134,12 @@ static enum attn_status take_members(const struct json_reader *reader, struct js
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             known = known || strcmp(name, names[i]) == 0;
         char where[JSON_POINTER_ROOM], shown[32];
+        if (!known && strcmp(name, "0") == 0)
+            return attn_fail(reader->error, ATTN_UNKNOWN_FIELD,
+                             json_pointer_member(where, pointer, name),
+                             "A list has become an object with the members \"0\", \"1\" and so "
+                             "on, as JSON.stringify makes it of a typed array: send "
+                             "Array.from(array), or shape, dtype and base64.");
         if (!known)
             return attn_fail(reader->error, ATTN_UNKNOWN_FIELD,
                              json_pointer_member(where, pointer, name),

@@ -158,6 +158,10 @@ const struct options_hint ATTENTION_HINTS[] = {
     {"num_splits", "It is not needed: the work is split by itself, and bits do not depend on it"},
     {"implementation", "It is called kernel; GET /v1 lists those there are"},
     {"timeout", "It is called timeout_ms"},
+    {"arr_0", "numpy calls so what is saved without a name: np.savez(file, q=q, k=k, v=v)"},
+    {"text", "It takes q, k and v, which the model makes of the text's tokens"},
+    {"prompt", "It takes q, k and v, which the model makes of the text's tokens"},
+    {"input_ids", "It takes q, k and v, which the model makes of them"},
     {NULL, NULL},
 };
 

@@ -27,10 +27,18 @@ def port_of(opened):
 def test_it_serves_what_is_handed_over(tmp_path):
     with listening() as main, listening() as ops, \
             Supervised(tmp_path, [ops, main], ["ops", "main"]) as daemon:
+        assert "is not used" not in daemon.output()
         assert status(port_of(main), "/v1") == status(port_of(ops), "/metrics") == 200
         assert status(port_of(main), "/metrics") == status(port_of(ops), "/v1") == 404
         assert f"STATUS=http://127.0.0.1:{port_of(main)}" in daemon.said[0]
         assert f"http://127.0.0.1:{port_of(main)}" in daemon.output()
+
+
+def test_addresses_that_are_not_used_are_told(tmp_path):
+    with listening() as main, \
+            Supervised(tmp_path, [main], None, "--listen", "127.0.0.1:0") as daemon:
+        assert "listen is not used: the sockets were handed over" in daemon.output()
+        assert "ops_listen is not used" not in daemon.output()
 
 
 def test_a_path_that_is_handed_over_stays(tmp_path):
