@@ -185,7 +185,8 @@ static bool start(struct program *program) {
         !main_has_descriptors(&program->config) || !start_http(program))
         return false;
     atomic_store(&program->service.phase, SERVICE_READY);
-    main_announce(&program->doors, &program->config, auth_has_keys(program->service.auth), &program->log);
+    main_announce(&program->doors, &program->config, auth_has_keys(program->service.auth),
+                  &program->log);
     return true;
 }
 

@@ -87,7 +87,7 @@ static const struct wrong {
     {"alice " ABC " infer,\n", "\"\" is no scope"},
     {"alice " ABC " infer limit=3\n", "no limit \"limit=3\""},
     {"alice " ABC " infer sessions\n", "sessions takes a number above 0 and up to 1e+09, as in "
-                                      "sessions=10; scopes are one word, as in infer,sessions"},
+                                       "sessions=10; scopes are one word, as in infer,sessions"},
     {"alice " ABC " infer admin\n", "scopes are one word, as in infer,sessions"},
     {"alice " ABC " infer calls\n", "calls takes a number"},
     {"alice " ABC " infer calls=\n", "calls takes a number"},
