@@ -54,6 +54,7 @@ struct attn_call {
     double softcap;                /* 0: none */
     struct attn_mask mask;         /* validated; borrows the request's nodes, or storage has them */
     struct attn_mask_space space;  /* what the mask is evaluated against */
+    bool placed;                   /* where query 0 stands was said, or is plain as Tq = Tk */
     const double *alibi;           /* Hq slopes, or NULL */
     const double *sink;            /* Hq logits, or NULL */
     enum attn_precision precision; /* FLOAT32 or FLOAT64 */

@@ -134,6 +134,7 @@ static enum attn_status place_queries(struct attn_call *call, const struct attn_
     struct aligned_nodes nodes = {NULL, NULL};
     if (find_aligned(&request->mask, &nodes, error) != ATTN_OK)
         return error->status;
+    call->placed = call->Tq == call->Tk || nodes.causal != NULL || request->q_offset.values != NULL;
     call->space.q_offset_count = 1;
     offsets[0] = 0;
     if (request->q_offset.values != NULL) {

@@ -149,6 +149,7 @@ enum attn_status attn_call_resolve_view_positions(struct attn_call *call,
         return ATTN_NO_MEMORY;
     int64_t *const position = call->storage;
     *position = view->position;
+    call->placed = true;
     call->mask = join(request, (struct attn_mask_node *)(void *)(sinks + 1), sinks);
     call->space = (struct attn_mask_space){.B = 1,
                                            .Hq = call->Hq,

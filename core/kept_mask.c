@@ -5,15 +5,6 @@
 #include "core/call_internal.h"
 #include "core/kept.h"
 
-/* Whether the kept call said where its queries stand among the keys. */
-static bool has_positions(const struct attn_call *kept) {
-    bool moved = false;
-    for (size_t n = 0; n < kept->space.q_offset_count; n++)
-        moved |= kept->space.q_offset[n] != 0;
-    return kept->Tq == kept->Tk || moved || kept->alibi != NULL || kept->k.pages != NULL ||
-           attn_mask_uses_positions(&kept->mask);
-}
-
 static enum attn_status take_mask(struct attn_call *call, struct attn_request *request,
                                   const struct attn_call *kept, struct attn_error *error) {
     int64_t *const offsets = call->storage;
@@ -23,7 +14,7 @@ static enum attn_status take_mask(struct attn_call *call, struct attn_request *r
     if (attn_mask_validate(&request->mask, &call->space, error) != ATTN_OK)
         return error->status;
     call->mask = request->mask;
-    return attn_call_move_queries(call, request, has_positions(kept), error);
+    return attn_call_move_queries(call, request, kept->placed, error);
 }
 
 enum attn_status attn_kept_remask(const struct attn_kept *kept, struct attn_request *request,

@@ -165,6 +165,11 @@ def test_where_queries_stand_has_to_be_said(client):
     assert remask(client, url, mask={"type": "causal", "align": "bottom_right"})
     _, url = keep(client)
     assert remask(client, url, mask="causal").status == 201
+    for said in (0, [0] * B):
+        _, url = keep(client, {"mask": {"type": "prefix", "length": 9}, "q_offset": said})
+        want = client.attention(*operands(), {"mask": "causal", "q_offset": 0,
+                                              "return": ["weights"]})
+        assert_is(client, remask(client, url, mask="causal").headers["Location"], want)
 
 
 def test_there_has_to_be_a_capture_and_room_for_another(client):

@@ -3,6 +3,7 @@
 rows as in faults_arithmetic.py."""
 KEPT = "core/kept.c"
 MASKED = "core/kept_mask.c"
+PLACES = "core/call_positions.c"
 EXECUTOR = "core/executor.c"
 INTERNAL = "core/map_internal.h"
 MAP = "core/map.c"
@@ -22,8 +23,11 @@ FAULTS = [
      "call->Dv = 0;", "they are not looked at"),
     ("kept: another mask moves the queries", MASKED,
      "offsets[n] = kept->space.q_offset[n];", "offsets[n] = 0;", "right with as many keys"),
-    ("kept: whoever said nothing of places stands at key 0", MASKED,
-     "return kept->Tq == kept->Tk ||", "return true ||", "they often do"),
+    ("kept: whoever said nothing of places stands at key 0", PLACES,
+     "call->placed = call->Tq == call->Tk ||", "call->placed = true ||", "they often do"),
+    ("kept: a q_offset of a call whose mask has no use for it is forgotten", PLACES,
+     "nodes.causal != NULL || request->q_offset.values != NULL;", "nodes.causal != NULL;",
+     "right with as many keys"),
     ("kept: a sample attends to everything", MAP,
      "(!at->call->sampled || wants(", "(true || wants(", "what it shows is right"),
     # what is kept

@@ -84,11 +84,34 @@ START_TEST(places_have_to_be_known) {
 }
 END_TEST
 
+START_TEST(a_place_that_was_said_is_known) {
+    struct attn_mask_node causal[] = {{.kind = ATTN_MASK_CAUSAL, .pointer = "/mask"}};
+    static const int64_t first = 0;
+    struct executor_case c;
+    struct keeping keeping;
+    struct attn_request request;
+    struct attn_call call;
+    struct attn_error error = {.status = ATTN_OK};
+    open_long(&c, 0);
+    c.run.request.mask.count = 0;
+    c.run.request.q_offset = (struct attn_int_list){&first, 1};
+    keep(&keeping, &c.run, ATTN_FLOAT32);
+    attn_request_init(&request);
+    request.mask = (struct attn_mask){causal, 1};
+    ck_assert_int_eq(attn_kept_remask(keeping.kept, &request, &call, &error), ATTN_OK);
+    ck_assert_int_eq(attn_call_q_offset(&call, 1), 0);
+    attn_call_close(&call);
+    keeping_close(&keeping);
+    run_close(&c.run);
+}
+END_TEST
+
 static Suite *kept_mask_suite(void) {
     Suite *suite = suite_create("kept_mask");
     TCase *kernels = tcase_create("kernels");
     tcase_add_loop_test(kernels, its_rows_are_those_of_a_call_with_the_mask, 0, kernel_count());
     tcase_add_test(kernels, places_have_to_be_known);
+    tcase_add_test(kernels, a_place_that_was_said_is_known);
     suite_add_tcase(suite, kernels);
     return suite;
 }
