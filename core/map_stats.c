@@ -40,10 +40,6 @@ struct parts {
     void *line;
 };
 
-static size_t real_size(const struct attn_call *call, const struct attn_plan *plan) {
-    return attn_kernel_real_size(plan->kernel, call);
-}
-
 /* Scaled scores that are not the masked ones where these are visible. */
 static bool changes_scores(const struct attn_call *call) {
     return call->softcap > 0 || !attn_tensor_is_none(&call->bias) || call->alibi != NULL;
@@ -61,7 +57,7 @@ static size_t carry_bytes(const struct attn_call *call, const struct attn_plan *
 }
 
 static size_t slot_bytes(const struct attn_call *call, const struct attn_plan *plan) {
-    const size_t real = real_size(call, plan);
+    const size_t real = attn_kernel_real_size(plan->kernel, call);
     size_t M, total = carry_bytes(call, plan);
     return attn_mul_size(attn_call_group(call), plan->grid.row_tile, &M) && total != SIZE_MAX &&
                    attn_area_add(M, 1, sizeof(struct row), &total) &&
@@ -114,6 +110,11 @@ static void keep(const struct attn_reducer *reducer, const struct attn_score_pie
                piece->keys * real);
 }
 
+/* NaN stays, whatever comes behind it. */
+static double larger_or_nan(double candidate, double best) {
+    return candidate > best || isnan(candidate) ? candidate : best;
+}
+
 /* The same over the keys before and those that come. */
 static void join_spread(double *have, const double *more) {
     const double count = have[ATTN_SPREAD_COUNT] + more[ATTN_SPREAD_COUNT];
@@ -125,8 +126,7 @@ static void join_spread(double *have, const double *more) {
                                                                  more[ATTN_SPREAD_COUNT];
     have[ATTN_SPREAD_MEAN] += between * (more[ATTN_SPREAD_COUNT] / count);
     have[ATTN_SPREAD_COUNT] = count;
-    if (!(more[ATTN_SPREAD_LARGEST] <= have[ATTN_SPREAD_LARGEST]))
-        have[ATTN_SPREAD_LARGEST] = more[ATTN_SPREAD_LARGEST];
+    have[ATTN_SPREAD_LARGEST] = larger_or_nan(more[ATTN_SPREAD_LARGEST], have[ATTN_SPREAD_LARGEST]);
 }
 
 /* One row of a piece: weights, masked and scaled scores. */
@@ -177,8 +177,8 @@ static void add_line(const struct attn_reducer *reducer, const struct parts *par
     for (size_t n = 0; n < ATTN_MOMENTS; n++)
         if (n != ATTN_MOMENT_LARGEST)
             row->moments[n] += moments[n];
-    if (!(moments[ATTN_MOMENT_LARGEST] <= row->moments[ATTN_MOMENT_LARGEST]))
-        row->moments[ATTN_MOMENT_LARGEST] = moments[ATTN_MOMENT_LARGEST];
+    row->moments[ATTN_MOMENT_LARGEST] =
+        larger_or_nan(moments[ATTN_MOMENT_LARGEST], row->moments[ATTN_MOMENT_LARGEST]);
     join_spread(parts->heads[place.g].spread, spread);
     if (position == 0 && line->keys > 0) {
         row->sees_first = real_at(reducer, line->masked, 0) != -INFINITY;

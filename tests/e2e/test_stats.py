@@ -158,6 +158,17 @@ def test_rows_of_nan(client, kernels):
         assert stats["rows"].tolist() == [[40, 40]]
 
 
+def test_rows_of_nan_that_see_the_first_keys_alone(client, kernels):
+    """Blocks that they do not see, and rows of numbers, come behind NaN and leave it as it is."""
+    case = case_of(((1, 1, 8, 4), (1, 1, 3000, 4), (1, 1, 3000, 4)), q_offset=0, mask={
+        "type": "segments", "q": [0, 0, 1, 0, 0, 0, 0, 0], "kv": [1, 1, 1] + [0] * 2997})
+    case.q[0, 0, 2, 0] = np.nan
+    for kernel in kernels:
+        stats = ask(client, case, kernel).stats
+        for name in ("entropy", "confidence", "largest_score", "mean_score"):
+            assert np.isnan(stats[name]), (kernel, name)
+
+
 def test_scores_beyond_float32(client, kernels):
     """Their rows are computed in double, and their entropy with them."""
     case = case_of(((1, 1, 3, 2), (1, 1, 4, 2), (1, 1, 4, 2)), scale=1)
