@@ -156,7 +156,7 @@ static void normalise(const struct running *run) {
         if (run->at.all.unit[row] != 1.0)
             finite &= scale_large_row(run, row, factor * run->at.all.unit[row] / l);
         else
-            finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l) && isfinite(l);
+            finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l);
     }
     if (!finite)
         atomic_store_explicit(&run->result->non_finite, true, memory_order_relaxed);

@@ -189,3 +189,9 @@ def test_too_much_work_is_refused_before_any():
             answer = daemon.client.send("POST", "/v1/merge", body, {"Content-Type": kind})
             assert answer.status == status
         assert (answer.json["type"], answer.json["limit"]) == ("/problems/too-much-work", 1000000)
+
+
+def test_an_output_without_elements_is_finite(client):
+    answer = client.merge(np.zeros((2, 1, 1, 3, 0)), np.full((2, 1, 1, 3), np.nan))
+    assert answer["output"].shape == (1, 1, 3, 0) and np.isnan(answer["lse"]).all()
+    assert not answer.meta["non_finite"]

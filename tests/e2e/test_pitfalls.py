@@ -167,6 +167,8 @@ def test_11_what_is_visible_is_not_swallowed(ask):
     for poison in (math.nan, INF, -INF):
         for answer in ask([[0]], [[0], [0]], [[1, 1], [1, poison]]):
             np.testing.assert_equal(answer["output"].tolist(), [[1, poison]])
+    for answer in ask([[math.nan]], [[0]], np.zeros((1, 0))):
+        assert not answer.meta["non_finite"]  # of an output without elements
 
 
 def test_11_what_is_hidden_weighs_0_in_a_row_of_nan_too(ask):
