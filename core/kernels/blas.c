@@ -20,12 +20,13 @@
 #include "core/kernels/rowops.h"
 #include "core/kernels/wide.h"
 
-/* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. */
-enum { SCORE_ROWS = 256, KEY_TILE = 256 };
+/* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. In double
+ * each block of K and V is widened first, and more rows share that. */
+enum { SCORE_ROWS = 256, KEY_TILE = 256, DOUBLE_SCORE_ROWS = 384, DOUBLE_KEY_TILE = 192 };
 
 /* Rows of a slice of a block that is hidden in part, the step in which its hidden keys are looked
  * for, and the most slices. */
-enum { SLICE_ROWS = 64, SLICE_KEYS = 64, MAX_PIECES = SCORE_ROWS / SLICE_ROWS };
+enum { SLICE_ROWS = 64, SLICE_KEYS = 64, MAX_PIECES = DOUBLE_SCORE_ROWS / SLICE_ROWS };
 
 /* What a walk over the key blocks does with V; blas_tiles_attend.h says when. */
 enum pass {
@@ -54,7 +55,10 @@ static bool available(void) {
 static struct attn_grid grid(const struct attn_kernel *kernel, const struct attn_call *call) {
     (void)kernel;
     const size_t G = attn_max_size(attn_call_group(call), 1);
-    return (struct attn_grid){.row_tile = attn_max_size(SCORE_ROWS / G, 1), .key_tile = KEY_TILE};
+    const bool is_double = call->precision == ATTN_PRECISION_FLOAT64;
+    return (struct attn_grid){
+        .row_tile = attn_max_size((is_double ? DOUBLE_SCORE_ROWS : SCORE_ROWS) / G, 1),
+        .key_tile = is_double ? DOUBLE_KEY_TILE : KEY_TILE};
 }
 
 static struct workspace_areas workspace_areas(const struct attn_call *call,

@@ -8,15 +8,18 @@
  *   P = exp(S - m'), l = l exp(m - m') + sum P, O = O exp(m - m') + P V
  */
 
+/* Rows of a step of the online softmax: as many bytes for either type, so few that S stays in the
+ * first cache between its two passes. */
+enum { F(SOFTEN_ROWS) = ATTN_SOFTEN_ROWS * sizeof(float) / sizeof(REAL) };
+
 /* One step of the online softmax for rows [from, from + rows) of a piece; S becomes P. Their
- * exp(m - m') are one call of exp, and few enough rows that S stays in the first cache between the
- * two passes. */
+ * exp(m - m') are one call of exp. */
 static void F(soften_rows)(const struct F(tiles) * tiles, const struct attn_piece *piece,
                            size_t from, size_t rows) {
     const struct attn_rowops *ops = tiles->ops;
     const size_t Dv = tiles->task->call->Dv;
     const size_t keys = piece->keys;
-    REAL shrink[ATTN_SOFTEN_ROWS];
+    REAL shrink[F(SOFTEN_ROWS)];
     REAL *s = tiles->s + from * keys;
     REAL *m = tiles->m + piece->row + from, *l = tiles->l + piece->row + from;
     REAL *o = tiles->o + (piece->row + from) * Dv;
@@ -31,8 +34,8 @@ static void F(soften_rows)(const struct F(tiles) * tiles, const struct attn_piec
 }
 
 static void F(soften)(const struct F(tiles) * tiles, const struct attn_piece *piece) {
-    for (size_t from = 0; from < piece->rows; from += ATTN_SOFTEN_ROWS)
-        F(soften_rows)(tiles, piece, from, attn_min_size(ATTN_SOFTEN_ROWS, piece->rows - from));
+    for (size_t from = 0; from < piece->rows; from += F(SOFTEN_ROWS))
+        F(soften_rows)(tiles, piece, from, attn_min_size(F(SOFTEN_ROWS), piece->rows - from));
 }
 
 /* O += P V for the piece's rows of v. */
