@@ -90,18 +90,11 @@ static inline float_vector exp_float(float_vector x) {
 /* As exp_float; its polynomial, fitted in the same way, errs by 1.8e-17 before its coefficients are
  * rounded: the Taylor series needs two terms more. */
 static inline double_vector exp_double(double_vector x) {
-    static const double FITTED[] = {2.298137921683708269e-8,
-                                    2.762631101996613724e-7,
-                                    2.756425612609506166e-6,
-                                    2.480150447629561734e-5,
-                                    1.984126148826817656e-4,
-                                    1.388888893236802881e-3,
-                                    8.333333337717970839e-3,
-                                    4.166666666657355944e-2,
-                                    1.666666666665729520e-1,
-                                    5.000000000000005578e-1,
-                                    1.000000000000000559,
-                                    1.0};
+    static const double FITTED[] = {
+        2.298137921683708269e-8, 2.762631101996613724e-7, 2.756425612609506166e-6,
+        2.480150447629561734e-5, 1.984126148826817656e-4, 1.388888893236802881e-3,
+        8.333333337717970839e-3, 4.166666666657355944e-2, 1.666666666665729520e-1,
+        5.000000000000005578e-1, 1.000000000000000559,    1.0};
     const double_vector zero = {0};
     const double magic = 6755399441055744.0;
     const double_vector shifted = x * 1.4426950408889634 + magic;
