@@ -23,8 +23,9 @@ static struct rounding round_product(const struct number_format *format,
     const int binade = product->exponent - format->min_exponent;
     const int keep = format->fraction_bits + 1 + (binade < 0 ? binade : 0);
     if (keep < 0) {
-        /* Under half the smallest value; unless the error carries to exactly half and beyond. */
-        const bool unsure = keep == -1 && !exact && bits + 4 < 4;
+        /* Under half the smallest value; unless the error, for the power of a fraction is never
+           exact, carries to half of it and beyond. */
+        const bool unsure = keep == -1 && bits + 4 < 4;
         return (struct rounding){0, unsure ? ROUND_UNSURE : ROUND_DOWN};
     }
     const number_uint128 half = (number_uint128)1 << (127 - keep);
@@ -32,9 +33,9 @@ static struct rounding round_product(const struct number_format *format,
     const uint64_t kept = keep == 0 ? 0 : product->high >> (64 - keep);
     const uint64_t skipped = binade < 0 ? 0 : (uint64_t)binade;
     struct rounding rounding = {(skipped << format->fraction_bits) + kept, ROUND_UNSURE};
-    if (rest > half || (exact && rest == half && (product->tail != 0 || (kept & 1) != 0)))
+    if (rest > half || (exact && rest == half && (kept & 1) != 0))
         rounding.direction = ROUND_UP;
-    else if (exact || (rest < half && half - rest >= 4))
+    else if (exact || rest + 4 <= half)
         rounding.direction = ROUND_DOWN;
     return rounding;
 }
@@ -47,7 +48,7 @@ static struct rounding approximate(const struct number_format *format, uint64_t 
     if (exponent > 308)
         return (struct rounding){format->infinity, ROUND_DOWN};
     const struct number_product product = number_multiply(mantissa, (int)exponent);
-    return round_product(format, &product, number_power_is_exact((int)exponent));
+    return round_product(format, &product, number_product_is_exact((int)exponent));
 }
 
 /* Compares with the point halfway between lower and the next value. */

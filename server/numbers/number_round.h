@@ -14,12 +14,20 @@
 
 /*
  * mantissa * 10^q is in [high:low, high:low + 4) * 2^(exponent - 127), high's top bit set. Where
- * the power is exact (number_power_is_exact) it is high:low:tail, exactly.
+ * number_product_is_exact() it is high:low, exactly.
  */
 struct number_product {
-    uint64_t high, low, tail;
+    uint64_t high, low;
     int exponent;
 };
+
+/*
+ * 5^27 < 2^64, so that the product has no more than 128 bits. It has more for the other exact
+ * powers, but no number with one of those lies halfway between two values, for 5^28 > 2^54.
+ */
+static inline bool number_product_is_exact(int q) {
+    return q >= 0 && q <= 27;
+}
 
 /* mantissa > 0 and q within the table. */
 static inline struct number_product number_multiply(uint64_t mantissa, int q) {
@@ -31,10 +39,10 @@ static inline struct number_product number_multiply(uint64_t mantissa, int q) {
     /* Two factors in [1, 2): the product is below 4, and one bit shorter when below 2. */
     const int carry = (int)(bits >> 127);
     const int shift = 1 - carry;
-    const struct number_product product = {
-        (uint64_t)(bits >> 64) << shift | (uint64_t)bits >> 63 >> carry,
-        (uint64_t)bits << shift | (uint64_t)tail >> 63 >> carry, (uint64_t)tail << shift,
-        number_power_exponent(q) + 63 - zeros + carry};
+    const struct number_product product = {(uint64_t)(bits >> 64) << shift |
+                                               (uint64_t)bits >> 63 >> carry,
+                                           (uint64_t)bits << shift | (uint64_t)tail >> 63 >> carry,
+                                           number_power_exponent(q) + 63 - zeros + carry};
     return product;
 }
 

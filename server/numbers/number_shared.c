@@ -9,6 +9,7 @@
 #include "server/numbers/number_decimal.h"
 #include "server/numbers/number_row.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { PIECES_MOST = 64 };
@@ -162,11 +163,13 @@ static bool ends_every(const struct shared *shared, int level, size_t stride) {
     return true;
 }
 
+/* Of a level that the last piece ends. */
 static size_t first_ending(const struct shared *shared, int level) {
-    for (size_t n = 0; n < shared->count; n++)
-        if (shared->pieces[n].levels[level].count > 0)
-            return shared->pieces[n].levels[level].first;
-    return 0;
+    assert(shared->pieces[shared->count - 1].levels[level].count > 0);
+    const struct piece *piece = shared->pieces;
+    while (piece->levels[level].count == 0)
+        piece++;
+    return piece->levels[level].first;
 }
 
 /* The shape that the pieces' brackets make together; false when that is none. */
@@ -179,14 +182,14 @@ static bool join(const struct shared *shared, struct number_array_shape *shape) 
             return false;
         closes = piece->closes;
     }
-    if (rank == 0 || closes != rank)
+    if (rank == 0 || closes != rank) /* else the last piece ends every level */
         return false;
     size_t rows = 1; /* of an array of the level before */
     shape->rank = rank;
     shape->shape[rank - 1] = shared->width;
     for (int level = 1; level < rank; level++) {
         const size_t stride = first_ending(shared, level);
-        if (stride == 0 || !ends_every(shared, level, stride))
+        if (!ends_every(shared, level, stride))
             return false;
         shape->shape[rank - 1 - level] = stride / rows;
         rows = stride;

@@ -41,9 +41,7 @@ static inline uint64_t number_multiply_to_odd(struct number_power power, uint64_
  */
 static inline struct number_scaled number_scale_wide(uint64_t c, unsigned below, int shift, int q) {
     struct number_power power = number_powers[q - NUMBER_POWER_FIRST];
-    const bool inexact = !number_power_is_exact(q);
-    power.low += inexact;
-    power.high += inexact && power.low == 0;
+    power.low += !number_power_is_exact(q); /* carries nothing: none is all ones, by trial of all */
     const struct number_scaled scaled = {
         number_multiply_to_odd(power, 4 * c << shift),
         number_multiply_to_odd(power, (4 * c - below) << shift) + (c & 1),

@@ -5,6 +5,7 @@ ROW = "server/numbers/number_row.c"
 ARRAY = "server/numbers/number_array.c"
 DECIMAL = "server/numbers/number_decimal.c"
 ROUND = "server/numbers/number_round.h"
+SHARED = "server/numbers/number_shared.c"
 SKIP = "server/numbers/number_skip.c"
 
 FAULTS = [
@@ -47,4 +48,6 @@ FAULTS = [
     ("numbers: a row may be longer", ARRAY,
      "if (walk->shape[axis] != walk->count[axis])", "if (walk->shape[axis] > walk->count[axis])",
      "short ones are refused"),
+    ("numbers: arrays of a piece end anywhere", SHARED, "!endings->regular ||", "",
+     "as many end as should"),
 ]

@@ -3,6 +3,7 @@
  * Printing numbers: every text reads back to the same bits of its own type, none is longer than
  * it must be, and among the shortest the nearest to the value is chosen (snprintf is the judge).
  */
+#include "server/numbers/number_powers.h"
 #include "server/numbers/numbers.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -309,6 +310,13 @@ START_TEST(an_array_stays_in_its_room) {
 }
 END_TEST
 
+/* Printing takes the next higher one for powers that are not exact, in their low half alone. */
+START_TEST(no_power_needs_a_carry) {
+    for (int q = NUMBER_POWER_FIRST; q <= NUMBER_POWER_LAST; q++)
+        ck_assert(number_powers[q - NUMBER_POWER_FIRST].low != UINT64_MAX);
+}
+END_TEST
+
 static Suite *number_print_suite(void) {
     Suite *suite = suite_create("number_print");
     TCase *tests = tcase_create("print");
@@ -322,6 +330,7 @@ static Suite *number_print_suite(void) {
     tcase_add_loop_test(tests, a_number_has_one_form, 0, sizeof forms / sizeof forms[0]);
     tcase_add_test(tests, halves_print_in_their_own_precision);
     tcase_add_test(tests, an_array_stays_in_its_room);
+    tcase_add_test(tests, no_power_needs_a_carry);
     suite_add_tcase(suite, tests);
     return suite;
 }
