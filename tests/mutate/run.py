@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import faults_arithmetic
+import faults_bodies
 import faults_cache
 import faults_captures
 import faults_decode
@@ -52,8 +53,9 @@ class Fault:
 
 
 def table():
-    tables = (faults_arithmetic, faults_masks, faults_fused, faults_decode, faults_maps,
-              faults_scores, faults_lists, faults_captures, faults_cache, faults_numbers)
+    tables = (faults_arithmetic, faults_bodies, faults_masks, faults_fused, faults_decode,
+              faults_maps, faults_scores, faults_lists, faults_captures, faults_cache,
+              faults_numbers)
     rows = [Fault(*row) for rows in tables for row in rows.FAULTS]
     names = [fault.name for fault in rows]
     doubled = {name for name in names if names.count(name) > 1}

@@ -106,11 +106,31 @@ START_TEST(a_place_that_was_said_is_known) {
 }
 END_TEST
 
+START_TEST(a_mask_places_queries_once) {
+    struct attn_mask_node twice[] = {CAUSAL(TOP_LEFT), CAUSAL(BOTTOM_RIGHT), JOIN(ALL, 2)};
+    struct executor_case c;
+    struct keeping keeping;
+    struct attn_request request;
+    struct attn_call call;
+    struct attn_error error = {.status = ATTN_OK};
+    open_long(&c, 0);
+    keep(&keeping, &c.run, ATTN_FLOAT32);
+    attn_request_init(&request);
+    request.mask = (struct attn_mask){twice, 3};
+    ck_assert_int_eq(attn_kept_remask(keeping.kept, &request, &call, &error), ATTN_BAD_MASK);
+    ck_assert_ptr_nonnull(strstr(error.detail, "different aligns"));
+    ck_assert_ptr_null(call.storage);
+    keeping_close(&keeping);
+    run_close(&c.run);
+}
+END_TEST
+
 static Suite *kept_mask_suite(void) {
     Suite *suite = suite_create("kept_mask");
     TCase *kernels = tcase_create("kernels");
     tcase_add_loop_test(kernels, its_rows_are_those_of_a_call_with_the_mask, 0, kernel_count());
     tcase_add_test(kernels, places_have_to_be_known);
+    tcase_add_test(kernels, a_mask_places_queries_once);
     tcase_add_test(kernels, a_place_that_was_said_is_known);
     suite_add_tcase(suite, kernels);
     return suite;

@@ -247,6 +247,24 @@ START_TEST(refuses_floods) {
 }
 END_TEST
 
+/* As many bytes as are read besides the numbers, but for the place of one array. */
+START_TEST(refuses_an_array_too_many) {
+    static const struct refusal flood = {"blanks", ATTN_MALFORMED, "", "bytes besides"};
+    enum { MOST = 1 << 20, ROOM = MOST + 16 };
+    for (int n = 1; n <= 3; n++) { /* bytes left for "[0]", the place of an array */
+        char *const body = malloc(ROOM);
+        ck_assert_ptr_nonnull(body);
+        snprintf(body, ROOM, "{\"q\":%*s[1,2]", MOST - (int)strlen("{\"q\":") - n, "");
+        struct exchange_under_test exchange = decode_json(body);
+        if (n < 3)
+            check_refused(&exchange, &flood);
+        else
+            ck_assert_ptr_nonnull(strstr(exchange.error.detail, "ends too soon"));
+        free(body);
+    }
+}
+END_TEST
+
 static const char WHOLE[] =
     "{ \"q\":[[1.5,\"NaN\"]],\"k\":{\"shape\":[1,2],\"dtype\":\"float32\",\"data\":[1,2]},"
     "\"v\":{\"shape\":[1,1],\"dtype\":\"float32\",\"base64\":\"AACAPw==\"},\"m\":[[1]],"
@@ -317,6 +335,7 @@ static Suite *codec_json_suite(void) {
     tcase_add_test(tests, long_names_are_names);
     tcase_add_test(tests, refuses_deep_nesting);
     tcase_add_test(tests, refuses_floods);
+    tcase_add_test(tests, refuses_an_array_too_many);
     tcase_add_test(tests, every_truncation_is_refused);
     tcase_add_test(tests, mutations_are_survived);
     suite_add_tcase(suite, tests);

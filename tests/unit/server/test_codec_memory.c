@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "server/codecs/codec_oip.h"
 #include "tests/support/test_main.h"
 #include "tests/unit/server/npz_fixture.h"
 
@@ -95,12 +96,41 @@ START_TEST(npz_without_memory) {
 }
 END_TEST
 
+/* Up to the request: its answer takes a block of its own, as those of the others. */
+START_TEST(oip_without_memory) {
+    static const char body[] =
+        "{\"inputs\":[{\"name\":\"q\",\"datatype\":\"FP32\",\"shape\":[1,1],\"data\":[1]},"
+        "{\"name\":\"k\",\"datatype\":\"FP32\",\"shape\":[1,1],\"data\":[1]},"
+        "{\"name\":\"v\",\"datatype\":\"FP32\",\"shape\":[1,1],\"data\":[1]}]}";
+    const struct oip_head head = {.model = oip_model_at(0)};
+    const struct codec_input input = {
+        .body = body, .length = sizeof body - 1, .schema = head.model->schema, .oip = &head};
+    size_t failures = 0;
+    for (failing = 1;; failing++, failures++) {
+        struct exchange_under_test exchange = {.status = ATTN_OK};
+        taken = 0;
+        exchange.status = CODEC_OIP.decode(&input, &exchange.request, &exchange.error);
+        ck_assert_int_eq(exchange.status, exchange.error.status);
+        if (taken < failing) {
+            ck_assert_int_eq(exchange.status, ATTN_OK);
+            codec_request_close(&exchange.request);
+            break;
+        }
+        ck_assert_int_eq(exchange.status, ATTN_NO_MEMORY);
+        ck_assert_ptr_null(strstr(exchange.error.detail, OIP_LENGTH_HEADER));
+    }
+    failing = 0;
+    ck_assert_uint_ge(failures, 2);
+}
+END_TEST
+
 static Suite *codec_memory_suite(void) {
     Suite *const suite = suite_create("codec_memory");
     TCase *const tests = tcase_create("memory");
     tcase_add_test(tests, json_without_memory);
     tcase_add_test(tests, safetensors_without_memory);
     tcase_add_test(tests, npz_without_memory);
+    tcase_add_test(tests, oip_without_memory);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -71,6 +71,36 @@ START_TEST(bytes_in_place) {
 }
 END_TEST
 
+static enum attn_status reserve(void *closure, size_t bytes, struct attn_error *error) {
+    size_t *const charged = closure;
+    *charged += bytes;
+    return attn_fail(error, ATTN_OVERLOADED, "", "There is no room for this tensor now.");
+}
+
+/* Bytes that have to be copied are more than the body, and are paid for. */
+START_TEST(copies_are_charged) {
+    static const struct refusal expected = {"bytes", ATTN_OVERLOADED, "q", "no room"};
+    static const char json[] = REQUEST(INPUT("q", "1,1", BYTES("4")));
+    static _Alignas(float) char body[BODY_ROOM];
+    char header[32];
+    const size_t length = (sizeof json + 2) / sizeof(float) * sizeof(float) + 1;
+    snprintf(body, sizeof body, "%-*s", (int)length, json);
+    snprintf(header, sizeof header, "%zu", length);
+    size_t charged = 0;
+    const struct codec_budget budget = {BODY_ROOM, BODY_ROOM, reserve, &charged};
+    const struct oip_head head = {oip_model_at(0), header};
+    const struct codec_input input = {.body = body,
+                                      .length = length + 2 * sizeof(float),
+                                      .schema = head.model->schema,
+                                      .oip = &head,
+                                      .budget = &budget};
+    struct exchange_under_test exchange = {.status = ATTN_OK};
+    exchange.status = CODEC_OIP.decode(&input, &exchange.request, &exchange.error);
+    check_refused(&exchange, &expected);
+    ck_assert_uint_eq(charged, sizeof(float));
+}
+END_TEST
+
 static const struct {
     struct refusal refusal;
     size_t bytes;
@@ -238,6 +268,7 @@ static Suite *codec_oip_suite(void) {
     Suite *suite = suite_create("codec_oip");
     TCase *tests = tcase_create("codec_oip");
     tcase_add_test(tests, bytes_in_place);
+    tcase_add_test(tests, copies_are_charged);
     tcase_add_loop_test(tests, refusals, 0, COUNT(REFUSALS));
     tcase_add_test(tests, truncated);
     tcase_add_test(tests, lists);
