@@ -22,6 +22,7 @@ import calls  # noqa: E402
 import judge  # noqa: E402
 import numpy as np  # noqa: E402
 import oip  # noqa: E402
+import remask  # noqa: E402
 import requests  # noqa: E402
 import schemathesis  # noqa: E402
 import steps  # noqa: E402
@@ -47,7 +48,7 @@ TRANSPORT = {"bad-framing", "method-not-allowed", "not-acceptable", "unsupported
 INFER = ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer")
 STEP, STEPS = "/v1/sessions/{id}/attention", "/v1/sessions/attention"
 MAKERS = {STEP: steps.step(), STEPS: steps.steps(), "/v1/attention": calls.attention(),
-          "/v1/merge": calls.merge(),
+          "/v1/merge": calls.merge(), remask.PATH: remask.remask(),
           **dict.fromkeys(INFER, calls.attention())}
 METAS = {**dict.fromkeys(("/v1/attention", STEP, STEPS), judge.of("Meta")),
          "/v1/merge": judge.of("MergeMeta")}
@@ -59,9 +60,8 @@ CAPTURES = "/v1/captures/{id}"
 
 def keep():
     """The id of a capture of this moment; cases that drop it do not harm others."""
-    body = {"q": [[[1], [2]], [[3], [1]]], "k": [[[1], [0]]], "v": [[[1], [2]]], "mask": "causal",
-            "capture": {"name": "contract"}}
-    answer = requests.post(os.environ["CONTRACT_URL"] + "/v1/attention", json=body, timeout=60)
+    answer = requests.post(os.environ["CONTRACT_URL"] + "/v1/attention", json=remask.KEPT,
+                           timeout=60)
     return answer.json()["meta"]["capture"]["id"]
 
 

@@ -12,6 +12,8 @@ import oip
 import yaml
 from attention import MOST_RESULT, SLACK, AttentionJudge, output_dtype
 from faults import BY_SCHEMA, INT64, Faults
+from remask import PATH as REMASK
+from remask import RemaskJudge
 from request import JSON_TYPE, NPZ_TYPE, Request
 
 CONTRACT = yaml.safe_load((Path(__file__).resolve().parents[2] / "openapi.yaml").read_text())
@@ -85,6 +87,7 @@ OPERATIONS = {
                                "AttentionOptions"),
     "/v1/merge": Operation(MergeJudge, ("outputs", "lses"), "MergeRequest", "MergeOptions"),
     "/v1/experiments/scaling": Operation(ScalingJudge, (), "ScalingRequest", "ScalingRequest"),
+    REMASK: Operation(RemaskJudge, (), "CaptureMask", "CaptureMask"),
 }
 
 
