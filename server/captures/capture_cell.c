@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "server/calls/call_work.h"
+#include "server/captures/capture_hidden.h"
 #include "server/captures/capture_query.h"
 #include "server/captures/capture_text.h"
 #include "server/handlers.h"
@@ -154,11 +155,7 @@ static void write_real(struct text *out, const struct cell_call *cell, size_t n,
 }
 
 static bool is_hidden(const struct cell_call *cell) {
-    const struct attn_result_tensor *tensor =
-        &cell->parts[ATTN_STAGE_MASKED].result.tensors[ATTN_RESULT_WEIGHTS];
-    const double value = tensor->dtype == ATTN_FLOAT64 ? *(const double *)tensor->data
-                                                       : (double)*(const float *)tensor->data;
-    return value == -INFINITY;
+    return capture_hidden_keys(&cell->parts[ATTN_STAGE_MASKED].call, cell->row, cell->col, 1) & 1;
 }
 
 static void write_row(struct text *out, const struct cell_call *cell) {

@@ -12,11 +12,12 @@
 
 #include "core/checked.h"
 #include "server/calls/tensor_call.h"
+#include "server/captures/capture_hidden.h"
 #include "server/captures/capture_map.h"
 #include "server/captures/capture_query.h"
 #include "server/handlers.h"
 
-enum { SAMPLES_MOST = 256 };
+enum { SAMPLES_MOST = 256, MINUS_INFINITY = 0xfc00 /* in float16 */ };
 /* Where a tile in float16 comes from. */
 enum source { SOURCE_MAP, SOURCE_SAMPLES, SOURCE_LEVEL, SOURCE_NEW_LEVEL };
 
@@ -33,10 +34,6 @@ struct map_call {
 };
 
 /* ---- what is computed ---- */
-
-static bool may_hide(const struct attn_call *call) {
-    return call->mask.count > 0 || !attn_tensor_is_none(&call->bias);
-}
 
 static bool is_whole(const struct map_call *map) {
     const struct attn_call *kept = &map->capture->kept->call;
@@ -82,7 +79,8 @@ static struct attn_kept_part part_of(const struct map_call *map) {
     const struct map_wanted *wanted = &map->wanted;
     struct attn_kept_part part = {.returns = ATTN_RETURN_WEIGHTS, .batch = wanted->batch};
     struct attn_map_selection *selection = &part.map;
-    if (wanted->format == FORMAT_F16 && wanted->stage == ATTN_STAGE_WEIGHTS && may_hide(kept))
+    if (wanted->format == FORMAT_F16 && wanted->stage == ATTN_STAGE_WEIGHTS &&
+        capture_may_hide(kept))
         part.returns |= ATTN_RETURN_SCORES;
     selection->stage = wanted->stage;
     if (wanted->head >= 0)
@@ -199,6 +197,8 @@ static void convert(const struct map_call *map, uint16_t *bins) {
     const struct attn_result_tensor *scores = &tensors[ATTN_RESULT_SCORES];
     tile_convert(map->wanted.stage, &tensors[ATTN_RESULT_WEIGHTS], scores->wanted ? scores : NULL,
                  map->call.pool_rows * map->call.pool_cols, bins);
+    capture_show_seen(&map->call, map->wanted.stage == ATTN_STAGE_MASKED ? MINUS_INFINITY : 0,
+                      bins);
 }
 
 static enum attn_status encode_new_level(struct map_call *map, uint16_t *bins) {

@@ -124,6 +124,29 @@ def test_a_preview_is_of_rows_that_are_there(client):
     assert np.array_equal(seen[seen != HIDDEN], want.view(np.uint16)[seen != HIDDEN])
 
 
+@pytest.mark.parametrize("options", [
+    {"mask": {"all": []}}, {"mask": "causal"}, {"mask": "causal", "softcap": 5},
+    {"mask": {"all": []}, "bias": [[0] * 70 + ["-Infinity"] * 30] * 100}])
+def test_minus_infinity_of_arithmetic_is_not_hidden(client, options):
+    """Key 3 is far below every query, and seen by those that the mask and the bias leave."""
+    q, k = np.ones((1, 1, 100, 1), np.float32), np.zeros((1, 1, 100, 1), np.float32)
+    q[...], k[0, 0, 3] = 1e20, -1e20
+    answer = client.attention(q, k, k, {**options, "return": ["scores", "weights"],
+                                        "capture": {"name": "far"}}, wire="nested")
+    url = answer.meta["capture"]["url"]
+    hidden = np.triu(np.ones((100, 100), bool), 1) if options["mask"] == "causal" else \
+        np.zeros((100, 100), bool)
+    hidden[:, 70:] |= "bias" in options
+    for stage, name in (("masked", "scores"), ("weights", "weights")):
+        got = tile(get(client, f"{url}/map?stage={stage}"))
+        want = answer[name][0, 0].astype(np.float16).view(np.uint16)
+        want[hidden] = HIDDEN
+        assert np.array_equal(got, want), stage
+    for row, col in ((2, 3), (3, 3), (50, 3), (50, 80)):
+        cell = get(client, f"{url}/cell?row={row}&col={col}").json
+        assert cell["hidden"] == hidden[row, col], (row, col)
+
+
 def test_labels_are_tokens(client):
     labels = {"q": [f"q{n}" for n in range(TQ)],
               "k": [[f"k{b}{n}<&\"" for n in range(TK)] for b in range(B)]}
