@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests in files that are dropped on the page: odd numbers, hostile text, shapes, 32,768 tokens.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import test, { after, before } from "node:test";
@@ -80,6 +81,57 @@ test("masked, zero and odd cells differ", async () => {
   await close();
 });
 
+test("what is too small for a number is not taken for hidden", async () => {
+  const { page, close } = await open();
+  const call = {
+    q: [[1e20], [1], [1]],
+    k: [[-1e20], [1], [1]],
+    v: [[1], [2], [3]],
+    mask: "causal",
+  };
+  await send(page, "far.json", JSON.stringify(call));
+  await page.click('button:text-is("masked score")');
+  await page.waitForFunction(() => /1 here/.test(document.querySelector(".colourbar").textContent));
+  assert.deepEqual(await pixelAt(page, MAP, 1, 1, 24, 24), [216, 0, 180]);
+  assert.ok(HATCH.includes(String(await pixelAt(page, MAP, 0, 1, 3, 3))));
+  await page.click('button:text-is("weights")');
+  await page.click(MAP, { position: { x: 4, y: 4 } });
+  await page.waitForSelector(".inspector .topkeys, .inspector h3 + .hint");
+  assert.doesNotMatch(await page.textContent(".inspector dl"), /hidden/);
+  assert.ok(!HATCH.includes(String(await pixelAt(page, MAP, 0, 0, 3, 3))));
+  await close();
+});
+
+test("of a long request strips are seen before the whole", async () => {
+  const { page, close } = await open();
+  const count = 12000;
+  const q = logic.wireOf(
+    [count, 1],
+    new Float32Array(count).map((_, at) => Math.sin(at)),
+  );
+  let whole;
+  const isWhole = new Promise((resolve) => (whole = resolve));
+  await page.route("**/v1/attention", async (route) => {
+    const asked = route.request().postDataBuffer().subarray(-400).toString();
+    if (/"pool":\{"rows":512/.test(asked)) await isWhole;
+    await route.continue();
+  });
+  const call = { q, k: q, v: q, mask: "causal" };
+  await send(page, "rather-long.json", JSON.stringify(call));
+  await page.waitForSelector(".plot.busy .frame canvas");
+  await page.waitForFunction(() =>
+    /^weight.* 16 × 512 bins .*sampled/.test(
+      document.querySelector(".colourbar figcaption").textContent,
+    ),
+  );
+  assert.ok(HATCH.includes(String(await pixelAt(page, MAP, 3, 14, 16, 16))));
+  assert.ok(!HATCH.includes(String(await pixelAt(page, MAP, 14, 3, 16, 16))));
+  whole();
+  await settle(page);
+  assert.doesNotMatch(await page.textContent(".colourbar figcaption"), /sampled/);
+  await close();
+});
+
 test("hostile tokens and names are text", async () => {
   const evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>';
   const { page, faults, close } = await open();
@@ -117,6 +169,41 @@ test("a request opens at the head that it asks for", async () => {
   await settle(page);
   assert.match(page.url(), /head=1(&|$)/);
   assert.match(await page.textContent("h1 ~ .headline, .headline"), /attends most to/);
+  await close();
+});
+
+test("files of numpy and of safetensors may carry their options", async () => {
+  const { page, faults, close } = await open();
+  const options = {
+    mask: "causal",
+    weights: { heads: [1] },
+    scale: 0.3,
+    labels: { q: ["ä", "b"] },
+  };
+  const program = `
+import json, sys, numpy as np
+sys.path.insert(0, "tests")
+from support import safetensors
+folder, options = sys.argv[1:]
+q = np.arange(12, dtype=np.float32).reshape(2, 2, 3) / 9
+np.savez(folder + "/stored.npz", q=q, k=q, v=q, options=options)
+np.savez_compressed(folder + "/packed.npz", q=q, k=q, v=q, options=options)
+metadata = {"attention": options, "by": "hand"}
+open(folder + "/own.safetensors", "wb").write(safetensors.write({"q": q, "k": q, "v": q}, metadata))
+np.savez(folder + "/plain.npz", q=q, k=q, v=q)`;
+  execFileSync("build/venv/bin/python", ["-c", program, folder, JSON.stringify(options)], {
+    cwd: ROOT,
+  });
+  for (const name of ["stored.npz", "packed.npz", "own.safetensors", "plain.npz"]) {
+    await send(page, name, readFileSync(`${folder}/${name}`));
+    await settle(page);
+    const facts = await page.textContent(".facts");
+    const isPlain = name === "plain.npz";
+    assert.match(facts, isPlain ? /scale 0\.57.*mask: none/ : /scale 0\.3 · mask: causal/, name);
+    assert.equal(/ ä/.test(await page.textContent(".plot .axes")), !isPlain, name);
+    assert.equal(/head=1/.test(page.url()), !isPlain, name);
+  }
+  assert.deepEqual(faults, []);
   await close();
 });
 

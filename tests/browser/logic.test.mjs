@@ -54,6 +54,11 @@ test("of a tile hidden cells are told from NaN and from zero", () => {
   assert.equal(values[4], 0.5);
 });
 
+test("times of day are written as the charts have them", () => {
+  assert.equal(page.clockOf(new Date(2026, 0, 2, 0, 9, 5).getTime() / 1000), "00:09:05");
+  assert.equal(page.clockOf(new Date(2026, 0, 2, 13, 9, 5).toISOString()), "13:09:05");
+});
+
 test("bins are the service's", () => {
   for (const [n, bins] of [
     [10, 3],

@@ -14,6 +14,7 @@ import {
   startBrowser,
   startDaemon,
   startProxy,
+  violations,
 } from "./support.mjs";
 
 let daemon, proxy, browser, logic;
@@ -190,6 +191,41 @@ test("two maps: the difference and where it is largest", async () => {
   await page.click('button:text-is("Pin it")');
   await page.waitForSelector(".inspector .topkeys");
   assert.match(page.url(), /cell=\d/);
+  await close();
+});
+
+test("two maps stand side by side where there is room, and above each other where there is none", async () => {
+  const { page, faults, close } = await open("#maps?with=sample&withhead=1&compare=side");
+  await page.waitForSelector(".half >> nth=1");
+  await settle(page);
+  const boxes = () =>
+    page.$$eval(".half canvas", (list) =>
+      list.map((canvas) => {
+        const { left, right, top } = canvas.getBoundingClientRect();
+        return { left, right, top };
+      }),
+    );
+  for (const width of [1920, 1280, 1100]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.waitForTimeout(200);
+    const [a, b] = await boxes();
+    assert.ok(a.top === b.top && a.right < b.left && b.right < width, `${width} wide`);
+  }
+  assert.deepEqual(await violations(page), []);
+  const second = ".half:nth-child(2) .frame";
+  await page.click(`${second} canvas`, { position: { x: 4, y: 4 } });
+  await page.focus(second);
+  await page.keyboard.press("+");
+  await page.waitForSelector(".minimap");
+  await page.waitForFunction(
+    () =>
+      new Set([...document.querySelectorAll(".half .axes")].map((a) => a.textContent)).size === 1,
+  );
+  await page.setViewportSize({ width: 560, height: 900 });
+  await page.waitForTimeout(200);
+  const [a, b] = await boxes();
+  assert.ok(a.left === b.left && b.top > a.top + 100);
+  assert.deepEqual(faults, []);
   await close();
 });
 

@@ -207,6 +207,10 @@ test("in a narrow window the whole map is seen", async () => {
   assert.ok(right < 360, `it ends at ${right}`);
   const cut = await page.$eval(".plot .bigmap", (map) => map.scrollWidth - map.clientWidth);
   assert.equal(cut, 0);
+  const signs = await page.$$eval(".colourbar .sign", (list) =>
+    list.map(({ offsetHeight }) => offsetHeight),
+  );
+  assert.ok(signs.length === 2 && signs.every((height) => height <= 20), `signs: ${signs}`);
   await close();
 });
 

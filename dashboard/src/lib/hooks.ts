@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { isAbort } from "./api.ts";
 
 export interface Pending<T> {
@@ -70,4 +70,18 @@ export function useSettled<T>(value: T, milliseconds: number): T {
     return () => clearTimeout(timer);
   }, [value, milliseconds]);
   return settled;
+}
+
+/** The width of an element in pixels, as it changes; 0 before it is there. */
+export function useRoom() {
+  const place = useRef<HTMLDivElement>(null);
+  const [room, setRoom] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => setRoom(place.current!.clientWidth);
+    measure();
+    const watch = new ResizeObserver(measure);
+    watch.observe(place.current!);
+    return () => watch.disconnect();
+  }, []);
+  return [place, room] as const;
 }

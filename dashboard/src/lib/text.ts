@@ -40,7 +40,9 @@ export function milliseconds(value: number): string {
 /** The time of day of a time in any form that the service has: seconds, or text. */
 export function clockOf(time: number | string): string {
   const date = new Date(typeof time === "number" ? time * 1000 : time);
-  return Number.isNaN(date.getTime()) ? String(time) : date.toLocaleTimeString();
+  return Number.isNaN(date.getTime())
+    ? String(time)
+    : date.toLocaleTimeString([], { hourCycle: "h23" });
 }
 
 /** "key 3 'cat'", or without the token where there is none. */

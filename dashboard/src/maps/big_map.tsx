@@ -14,6 +14,7 @@ export const SIDE = 512;
 export type CellPlace = readonly [row: number, col: number];
 
 export interface BigMapProps {
+  side: number; // pixels at most
   info: Info;
   grid: Grid;
   view: View;
@@ -27,16 +28,16 @@ export interface BigMapProps {
   onKey?: (key: string) => boolean; // whether it meant something
 }
 
-/** Room for the map: all of it, or what a narrow window leaves beside the names of the rows. */
-function useSide(): number {
-  const measure = () => Math.max(160, Math.min(SIDE, document.body.clientWidth - LEFT - 84));
-  const [side, setSide] = useState(measure);
-  useEffect(() => {
-    const follow = () => setSide(measure());
-    addEventListener("resize", follow);
-    return () => removeEventListener("resize", follow);
-  }, []);
-  return side;
+/** What stands beside a map: names of rows, room for the last key's name, and a frame. */
+const BESIDE = LEFT + 40 + 8,
+  GAP = 16,
+  LEAST_HALF = 180;
+
+/** Pixels along an axis of one map, or of each of a pair: side by side where the room is wide enough. */
+export function sideIn(room: number, isPair = false): number {
+  const fit = (side: number) => Math.max(160, Math.min(SIDE, Math.floor(side)));
+  const half = (room - GAP) / 2 - BESIDE;
+  return fit(isPair && half >= LEAST_HALF ? half : room - BESIDE);
 }
 
 const STEPS: Record<string, CellPlace> = {
@@ -139,8 +140,8 @@ function onKey(event: KeyboardEvent, { props, cursor, setCursor }: Hands): void 
 }
 
 export function BigMap(props: BigMapProps) {
-  const { info, grid, view, scale, pinned, isMaskOnly } = props;
-  const [width, height] = sizeOf(length(view.rows), length(view.cols), useSide());
+  const { info, grid, view, scale, pinned, isMaskOnly, side } = props;
+  const [width, height] = sizeOf(length(view.rows), length(view.cols), side);
   const [cursor, setCursor] = useState<CellPlace | undefined>(pinned);
   const hands = { props, size: [width, height], cursor, setCursor } as const;
   const pointer = usePointer(hands);

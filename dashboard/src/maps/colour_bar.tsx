@@ -18,16 +18,20 @@ export function ColourBar({ scale, text, odd }: { scale: Scale; text: string; od
   return (
     <figure class="colourbar">
       <div class="bar">
-        <canvas ref={canvas} width={LEVELS} height={1} aria-hidden="true" />
-        <span class="hatch" />
-        <span>hidden</span>
-        <span class="odd" />
-        <span>NaN, ∞{odd > 0 && <strong> ({odd} here)</strong>}</span>
-      </div>
-      <div class="ticks">
-        {[0, 0.25, 0.5, 0.75, 1].map((part) => (
-          <span key={part}>{number(valueOf(scale, part * (LEVELS - 1)), 2)}</span>
-        ))}
+        <div>
+          <canvas ref={canvas} width={LEVELS} height={1} aria-hidden="true" />
+          <div class="ticks">
+            {[0, 0.25, 0.5, 0.75, 1].map((part) => (
+              <span key={part}>{number(valueOf(scale, part * (LEVELS - 1)), 2)}</span>
+            ))}
+          </div>
+        </div>
+        <span class="sign">
+          <span class="hatch" /> hidden
+        </span>
+        <span class="sign">
+          <span class="odd" /> NaN, ∞{odd > 0 && <strong>({odd} here)</strong>}
+        </span>
       </div>
       <figcaption>{text}</figcaption>
     </figure>

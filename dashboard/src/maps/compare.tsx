@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another map over the same part: side by side, A − B, or |A − B|.
 import { useState } from "preact/hooks";
+import { useRoom } from "../lib/hooks.ts";
 import { changeParams } from "../lib/route.ts";
 import { number } from "../lib/text.ts";
 import { compareCapture } from "../sources/capture_source.ts";
 import { isHeld, useHeld } from "../sources/held.ts";
-import {
-  holdReference,
-  isReference,
-  referenceOf,
-  referencesFor,
-} from "../sources/reference_source.ts";
+import { holdReference, referencesFor } from "../sources/reference_source.ts";
 import {
   Kind,
   binRange,
@@ -20,14 +16,13 @@ import {
   type MapSource,
 } from "../sources/source.ts";
 import { Choice, Facts, Failure, Panel, Segments } from "../ui/controls.tsx";
-import { BigMap, type CellPlace } from "./big_map.tsx";
+import { BigMap, sideIn, type CellPlace } from "./big_map.tsx";
 import type { CaptureFeed } from "./capture_list.tsx";
 import { ColourBar } from "./colour_bar.tsx";
-import { headName, legendText } from "./describe.ts";
 import { countOdd, type View } from "./drawing.ts";
-import { useGrid, useSource } from "./loading.ts";
-import { around, largest, type Scale } from "./scale.ts";
-import { readHead, type CompareMode, type MapState } from "./state.ts";
+import type { Other as OtherState, OtherMap } from "./other.ts";
+import { around, largest } from "./scale.ts";
+import type { CompareMode, MapState } from "./state.ts";
 
 /** A − B or its size, bin by bin; what one of them hides counts as zero there. */
 export function subtract(a: Grid, b: Grid, isDistance: boolean): Grid {
@@ -65,9 +60,8 @@ interface CompareProps {
   state: MapState;
   grid: Grid;
   whole: View;
-  scale: Scale;
   feed: CaptureFeed;
-  options?: string;
+  other: OtherState;
   onView: (view: View) => void;
   onPin: (cell: CellPlace) => void;
 }
@@ -134,59 +128,14 @@ export function ComparePanel(props: CompareProps) {
   );
 }
 
+/** What is to be said of the other map, and the difference where that is drawn. */
 function Other(props: CompareProps & { compare: NonNullable<MapState["compare"]> }) {
-  const {
-    source: { info },
-    state,
-    grid,
-    whole,
-    compare,
-    onView,
-    onPin,
-  } = props;
-  const reference = referenceOf(compare.id);
-  const opened = useSource(
-    isReference(compare.id) ? info.id : compare.id,
-    compare.id === info.id ? props.options : undefined,
-  );
-  const source = isReference(compare.id) ? reference : opened.value;
-  const isSameShape =
-    source && source.info.queries === info.queries && source.info.keys === info.keys;
-  const head =
-    source && typeof compare.head === "number"
-      ? readHead(String(compare.head), source.info.heads)
-      : compare.head;
-  const { value: other, error } = useGrid(
-    isSameShape ? source : undefined,
-    { ...state, head },
-    state.view,
-    Math.max(grid.height, grid.width),
-  );
-  if (opened.error || error) return <Failure error={(opened.error ?? error)!} />;
-  if (isReference(compare.id) && !reference)
-    return <p class="hint">This reference was in a file: choose it again.</p>;
-  if (source && !isSameShape)
-    return (
-      <p class="hint">
-        {source.info.name} has {source.info.queries} × {source.info.keys} cells; maps of one shape
-        can be compared.
-      </p>
-    );
-  if (!other || !source || other.values.length !== grid.values.length)
-    return <p class="hint">Asking the daemon…</p>;
-  const difference = subtract(grid, other, compare.mode === "distance");
-  const isSide = compare.mode === "side";
-  const shown = isSide ? other : difference;
-  const most = largest(difference);
-  const scale = isSide
-    ? props.scale
-    : compare.mode === "difference"
-      ? around(most)
-      : { low: 0, high: most || 1, isLog: false, isDiverging: false };
+  const { grid, compare, onPin } = props;
+  const { map, error, notice } = props.other;
+  if (error) return <Failure error={error} />;
+  if (!map) return <p class="hint">{notice ?? "Asking the daemon…"}</p>;
+  const difference = subtract(grid, map.grid, compare.mode === "distance");
   const { cell, distance } = worstOf(difference);
-  const name = isSide
-    ? `${source.info.name}, ${headName(head)}`
-    : `${compare.mode === "distance" ? "|A − B|" : "A − B"} against ${source.info.name}, ${headName(head)}`;
   return (
     <>
       <p>
@@ -196,19 +145,43 @@ function Other(props: CompareProps & { compare: NonNullable<MapState["compare"]>
           Pin it
         </button>
       </p>
-      <BigMap
-        {...{ whole, scale, name, onView, onPin, info: source.info }}
-        grid={shown}
-        view={state.view}
-        pinned={state.pinned}
-        isMaskOnly={isSide && state.stage === "mask"}
-      />
+      {compare.mode === "side" ? (
+        <p class="hint">Both maps stand above, zoomed and coloured alike.</p>
+      ) : (
+        <Difference {...{ ...props, map, difference }} mode={compare.mode} />
+      )}
+    </>
+  );
+}
+
+function Difference(
+  props: CompareProps & { map: OtherMap; difference: Grid; mode: "difference" | "distance" },
+) {
+  const { state, whole, map, difference, mode, onView, onPin } = props;
+  const [place, room] = useRoom();
+  const most = largest(difference);
+  const scale =
+    mode === "difference"
+      ? around(most)
+      : { low: 0, high: most || 1, isLog: false, isDiverging: false };
+  const name = `${mode === "distance" ? "|A − B|" : "A − B"} against ${map.name}`;
+  return (
+    <div ref={place}>
+      {room > 0 && (
+        <BigMap
+          {...{ whole, scale, name, onView, onPin, info: map.info }}
+          side={sideIn(room)}
+          grid={difference}
+          view={state.view}
+          pinned={state.pinned}
+        />
+      )}
       <ColourBar
         scale={scale}
-        odd={countOdd(shown)}
-        text={isSide ? legendText(state, scale, shown) : `${name}; range fitted to this view`}
+        odd={countOdd(difference)}
+        text={`${name}; range fitted to this view`}
       />
-    </>
+    </div>
   );
 }
 

@@ -19,8 +19,11 @@ function optionsOf(text: string | undefined): Record<string, unknown> {
   }
 }
 
-export function useSource(id: string, options?: string) {
-  return useAsync<MapSource>((signal) => openSource(id, optionsOf(options), signal), [id, options]);
+export function useSource(id: string | undefined, options?: string) {
+  return useAsync<MapSource>(
+    id === undefined ? undefined : (signal) => openSource(id, optionsOf(options), signal),
+    [id, options],
+  );
 }
 
 export interface OverviewInputs {
@@ -59,8 +62,10 @@ export function useGrid(source: GridSource | undefined, state: MapState, view: V
   const query = { ...view, batch, head, stage, pooling, height: side, width: side };
   return useAsync<Grid>(
     source &&
-      ((signal, showEarly) => {
-        source.preview?.(query, signal).then(showEarly, () => undefined);
+      (async (signal, showEarly) => {
+        const early = await source.preview?.(query, signal, showEarly).catch(() => undefined);
+        if (early?.isExact) return early;
+        if (early) showEarly(early);
         return source.grid(query, signal);
       }),
     [source, batch, head, stage, pooling, side, view.rows.join(), view.cols.join()],

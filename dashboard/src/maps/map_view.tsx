@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One map with everything around it.
 import { useRef } from "preact/hooks";
+import { useRoom } from "../lib/hooks.ts";
 import { changeParams } from "../lib/route.ts";
 import { counted, number } from "../lib/text.ts";
 import { SAMPLE_ID } from "../sources/sample.ts";
-import { length, type Grid, type MapSource } from "../sources/source.ts";
+import { length, type Grid, type Info, type MapSource } from "../sources/source.ts";
 import { Failure } from "../ui/controls.tsx";
-import { BigMap, SIDE, type CellPlace } from "./big_map.tsx";
+import { BigMap, SIDE, sideIn, type CellPlace } from "./big_map.tsx";
 import type { CaptureFeed } from "./capture_list.tsx";
 import { ColourBar } from "./colour_bar.tsx";
 import { headName, headline, legendText, stageName } from "./describe.ts";
@@ -18,6 +19,7 @@ import { Lines } from "./lines.tsx";
 import { useGrid, useOverview, useSource } from "./loading.ts";
 import { MaskEditor } from "./mask_editor.tsx";
 import { MINI_SIDE, Minimap } from "./minimap.tsx";
+import { useOther, type Other } from "./other.ts";
 import { PicturePanel } from "./picture_grid.tsx";
 import { largest, type Scale } from "./scale.ts";
 import { readState, scaleOf, viewParams, zoomed, type MapState } from "./state.ts";
@@ -42,6 +44,7 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
   const isSeen = useSeen(source, !isBusy && (grid !== undefined || error !== undefined));
   const scale = scaleOf(state, grid ? largest(grid) : 1);
   const showView = (view: View) => changeParams(viewParams(view, whole));
+  const other = useOther(source, state, grid, options);
   const name = `${stageName(state.stage)} of ${headName(state.head)}, ${info.queries} queries by ${info.keys} keys`;
   return (
     <>
@@ -50,10 +53,8 @@ export function MapView({ source, state, feed, options }: MapViewProps) {
         <Layers {...{ source, state, feed, isSeen }} />
         <Toolbar {...{ info, state, scale }} />
         {error && <Failure error={error} />}
-        {grid && <Plot {...{ source, state, grid, whole, scale, name, isBusy, showView }} />}
-        {grid && (
-          <Below {...{ source, state, feed, options, grid, whole, scale, name, showView }} />
-        )}
+        {grid && <Plot {...{ source, state, grid, other, whole, scale, name, isBusy, showView }} />}
+        {grid && <Below {...{ source, state, feed, grid, other, whole, scale, name, showView }} />}
       </div>
       <aside class="inspector">
         <CellPanel {...{ source, state }} />
@@ -77,34 +78,27 @@ interface PlotProps {
   source: MapSource;
   state: MapState;
   grid: Grid;
+  other: Other;
   whole: View;
   scale: Scale;
   name: string;
   showView: (view: View) => void;
 }
 
-/** The map or its lines, and what finds one's way in it. */
+/** The map or its lines, another one beside it, and what finds one's way in them. */
 function Plot(props: PlotProps & { isBusy: boolean }) {
-  const { source, state, grid, whole, scale, name, isBusy, showView } = props;
+  const { source, state, grid, whole, scale, isBusy, showView } = props;
   const { info } = source;
-  const { view, pinned } = state;
+  const { view } = state;
   const isZoomed = length(view.rows) < length(whole.rows) || length(view.cols) < length(whole.cols);
   const seen = { source, state, whole, grid: isBusy ? undefined : grid };
   const overview = useOverview(seen, isZoomed, MINI_SIDE);
+  const [place, room] = useRoom();
+  const isPair = state.compare?.mode === "side";
   return (
-    <div class={isBusy ? "plot busy" : "plot"}>
-      {state.isLines ? (
-        <Lines {...{ info, grid, name, pinned }} onPin={pin} />
-      ) : (
-        <BigMap
-          {...{ info, grid, view, whole, scale, name, pinned }}
-          isMaskOnly={state.stage === "mask"}
-          onView={showView}
-          onPin={pin}
-          onKey={(key) => act(key, state, source)}
-        />
-      )}
-      <div>
+    <div class={`plot${isPair ? " pair" : ""}${isBusy ? " busy" : ""}`} ref={place}>
+      {room > 0 && <Drawn {...props} side={sideIn(room, isPair)} isPair={isPair} />}
+      <div class="finders">
         {overview && isZoomed && (
           <Minimap grid={overview} {...{ view, whole, scale }} onView={showView} />
         )}
@@ -115,15 +109,55 @@ function Plot(props: PlotProps & { isBusy: boolean }) {
   );
 }
 
+/** One map, or a pair that is zoomed, coloured and pinned alike. */
+function Drawn(props: PlotProps & { side: number; isPair: boolean }) {
+  const { source, state, grid, other, whole, scale, name, side, isPair, showView } = props;
+  const { info } = source;
+  const one = (shown: { info: Info; grid: Grid; name: string }) =>
+    state.isLines ? (
+      <Lines {...shown} pinned={state.pinned} onPin={pin} />
+    ) : (
+      <BigMap
+        {...{ ...shown, whole, scale, side }}
+        view={state.view}
+        pinned={state.pinned}
+        isMaskOnly={state.stage === "mask"}
+        onView={showView}
+        onPin={pin}
+        onKey={(key) => act(key, state, source)}
+      />
+    );
+  if (!isPair) return one({ info, grid, name });
+  return (
+    <>
+      <div class="half">
+        <p>
+          <strong>A</strong> {info.name || info.id}, {headName(state.head)}
+        </p>
+        {one({ info, grid, name })}
+      </div>
+      {other.map && (
+        <div class="half">
+          <p>
+            <strong>B</strong> {other.map.name}
+          </p>
+          {one(other.map)}
+        </div>
+      )}
+    </>
+  );
+}
+
 /** What the colours mean, the map as files and as a table, another map. */
-function Below(props: PlotProps & Pick<MapViewProps, "feed" | "options">) {
-  const { source, state, grid, scale, name, showView } = props;
+function Below(props: PlotProps & Pick<MapViewProps, "feed">) {
+  const { source, state, grid, other, scale, name, showView } = props;
   const { info } = source;
   const legend = legendText(state, scale, grid);
   const title = `${info.name || info.id}: ${name}`;
+  const beside = state.compare?.mode === "side" && other.map ? countOdd(other.map.grid) : 0;
   return (
     <>
-      <ColourBar scale={scale} odd={countOdd(grid)} text={legend} />
+      <ColourBar scale={scale} odd={countOdd(grid) + beside} text={legend} />
       <ExportMenu picture={{ info, grid, scale, view: state.view, title, legend }} />
       <TableOfCells {...{ info, grid }} />
       <ComparePanel {...props} onView={showView} onPin={pin} />

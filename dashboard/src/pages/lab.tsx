@@ -10,9 +10,10 @@ import { Chart } from "../ui/chart.tsx";
 import { Facts, Failure, NumberField, Panel, Segments, Snippet, Table } from "../ui/controls.tsx";
 import {
   DIVISORS,
-  SIZES,
+  MOST_SIZE,
   VECTORS,
   askPublished,
+  attendSize,
   attendSizes,
   divisorOf,
   histogram,
@@ -22,18 +23,31 @@ import {
   type Outcome,
   type SizeOutcomes,
 } from "./lab_calls.ts";
+import { SizeSlider } from "./size_slider.tsx";
 
 const GUESSES = ["0.1", "0.3", "0.6", "0.9"] as const;
 const NAMES: Readonly<Record<Divisor, string>> = { "1": "q·k", root: "q·k / √d", d: "q·k / d" };
 const WEIGHTS = { low: 0, high: 1, isLog: false, isDiverging: false };
 
+const sizeOf = (text: string | undefined): number => {
+  const size = Number(text);
+  return Number.isInteger(size) && size >= 1 && size <= MOST_SIZE ? size : 64;
+};
+
 export function LabPage({ params }: { params: Params }) {
   const seed = Math.max(0, Math.round(Number(params.seed ?? 3))) || 0;
   const { value: outcomes, error } = useAsync((signal) => attendSizes(seed, signal), [seed]);
-  const size = SIZES.find((known) => String(known) === params.d) ?? 64;
+  const size = sizeOf(params.d);
   const divisor = DIVISORS.find((known) => known === params.divisor) ?? "1";
   const isRevealed = params.guess !== undefined;
-  const chosen = outcomes?.find((outcome) => outcome.size === size);
+  const known = outcomes?.find((outcome) => outcome.size === size);
+  const isOther = outcomes !== undefined && !known;
+  const other = useAsync(isOther ? (signal) => attendSize(seed, size, signal) : undefined, [
+    isOther,
+    seed,
+    size,
+  ]);
+  const chosen = known ?? other.value;
   return (
     <div class="lab">
       <h1>Why √d?</h1>
@@ -50,19 +64,11 @@ export function LabPage({ params }: { params: Params }) {
           max={4294967295}
           onChange={(value) => changeParams({ seed: String(value) })}
         />
-        <label class="field">
-          <span>d = {size}</span>
-          <input
-            type="range"
-            min={0}
-            max={SIZES.length - 1}
-            value={SIZES.indexOf(size)}
-            aria-valuetext={`d = ${size}`}
-            onInput={(event) =>
-              changeParams({ d: String(SIZES[Number(event.currentTarget.value)]) })
-            }
-          />
-        </label>
+        <SizeSlider
+          {...{ size }}
+          most={MOST_SIZE}
+          onChange={(d) => changeParams({ d: String(d) })}
+        />
         <Segments
           label="Divided by"
           value={divisor}
@@ -70,9 +76,11 @@ export function LabPage({ params }: { params: Params }) {
           onChange={(chosen) => changeParams({ divisor: chosen })}
         />
       </div>
-      {error && <Failure error={error} />}
+      {(error ?? other.error) && <Failure error={(error ?? other.error)!} />}
       <Question guess={params.guess} outcomes={outcomes} />
-      {chosen && isRevealed && <Pictures outcome={chosen.by[divisor]} {...{ size, divisor }} />}
+      {chosen && isRevealed && (
+        <Pictures outcome={chosen.by[divisor]} size={chosen.size} divisor={divisor} />
+      )}
       {outcomes && isRevealed && <Results outcomes={outcomes} />}
       <Published seed={seed} />
       <AsCode {...{ seed, size, divisor }} />

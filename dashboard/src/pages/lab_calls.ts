@@ -7,7 +7,8 @@ import type { Grid } from "../sources/source.ts";
 import { kindsOf } from "../sources/source.ts";
 
 export const VECTORS = 64; // queries, and as many keys
-export const SIZES = [4, 16, 64, 256, 512] as const;
+export const SIZES = [4, 16, 64, 256, 512] as const; // those of the table
+export const MOST_SIZE = 512;
 
 /** What scores are divided by. */
 export const DIVISORS = ["1", "root", "d"] as const;
@@ -90,15 +91,18 @@ export interface SizeOutcomes {
   by: Readonly<Record<Divisor, Outcome>>;
 }
 
-export function attendSizes(seed: number, signal: AbortSignal): Promise<SizeOutcomes[]> {
-  return Promise.all(
-    SIZES.map(async (size) => {
-      const outcomes: Partial<Record<Divisor, Outcome>> = {};
-      for (const divisor of DIVISORS) outcomes[divisor] = await attend(seed, size, divisor, signal);
-      return { size, by: outcomes as Record<Divisor, Outcome> };
-    }),
-  );
+export async function attendSize(
+  seed: number,
+  size: number,
+  signal: AbortSignal,
+): Promise<SizeOutcomes> {
+  const outcomes: Partial<Record<Divisor, Outcome>> = {};
+  for (const divisor of DIVISORS) outcomes[divisor] = await attend(seed, size, divisor, signal);
+  return { size, by: outcomes as Record<Divisor, Outcome> };
 }
+
+export const attendSizes = (seed: number, signal: AbortSignal): Promise<SizeOutcomes[]> =>
+  Promise.all(SIZES.map((size) => attendSize(seed, size, signal)));
 
 export interface PublishedRow {
   divided_by: string;

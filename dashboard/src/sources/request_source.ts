@@ -5,6 +5,7 @@ import { flatten, readTensor, type Tensor } from "../lib/tensor.ts";
 import {
   Kind,
   STAGES,
+  binRange,
   kindsOf,
   length,
   offsetOf,
@@ -44,6 +45,16 @@ interface Answer {
   };
 }
 
+/** Tensors as they stand at the beginning of a JSON request, written down once: every part of a map
+ *  sends them again. */
+const written = new WeakMap<object, Blob>();
+
+function bodyOf(tensors: object, options: Record<string, unknown>): Blob {
+  if (!written.has(tensors))
+    written.set(tensors, new Blob([`${JSON.stringify(tensors).slice(0, -1)},`]));
+  return new Blob([written.get(tensors)!, JSON.stringify(options).slice(1)]);
+}
+
 async function attend(
   request: HeldRequest,
   options: Record<string, unknown>,
@@ -54,7 +65,7 @@ async function attend(
   const isFile = tensors instanceof Blob;
   const answer = await call(isFile ? `v1/attention?${queryOf(all)}` : "v1/attention", {
     method: "POST",
-    body: isFile ? tensors : JSON.stringify({ ...tensors, ...all }),
+    body: isFile ? tensors : bodyOf(tensors, all),
     signal,
     headers: { "Content-Type": request.type, Accept: "application/json" },
   });
@@ -69,8 +80,38 @@ function ofBatch(tensor: Tensor, batch: number): Float32Array {
 
 const headsOf = (head: Head): Head | number[] => (typeof head === "number" ? [head] : head);
 
+const STRIP_ROWS = 4,
+  STRIPS = 16;
+/** Whether the whole takes longer than a preview, which sends the tensors for each strip. */
+const isLong = (rows: number, keys: number): boolean =>
+  rows * keys > 1 << 27 && rows > STRIPS * STRIP_ROWS;
+/** A preview is shown when so many strips are there, as a part of all. */
+const SHOWN_AT = [1 / 4, 1];
+
+/** Numbers below `count`, a power of two, so that those that come first lie far from each other. */
+function scattered(count: number): number[] {
+  if (count === 1) return [0];
+  const half = scattered(count / 2).map((at) => 2 * at);
+  return [...half, ...half.map((at) => at + 1)];
+}
+
+/** Rows of bins, each of the strip that is there in its place or before it, or else of the first. */
+function gridOfStrips(query: GridQuery, strips: readonly (Grid | undefined)[]): Grid {
+  let last = strips[0]!;
+  const rows = strips.map((strip) => (last = strip ?? last));
+  return {
+    ...last,
+    rows: query.rows,
+    height: rows.length,
+    values: Float32Array.from(rows.flatMap(({ values }) => [...values])),
+    kinds: Uint8Array.from(rows.flatMap(({ kinds }) => [...kinds])),
+    isExact: false,
+  };
+}
+
 class RequestSource implements MapSource {
   readonly info: Info;
+  readonly preview?: MapSource["preview"];
 
   constructor(
     private readonly request: HeldRequest,
@@ -78,6 +119,11 @@ class RequestSource implements MapSource {
     batch = 0,
   ) {
     this.info = infoOf(request, meta, batch);
+    if (isLong(this.info.queries, this.info.keys))
+      this.preview = (query, signal, show) =>
+        isLong(length(query.rows), length(query.cols))
+          ? this.strips(query, signal, show)
+          : this.grid(query, signal);
   }
 
   ofBatch(batch: number): MapSource {
@@ -89,27 +135,45 @@ class RequestSource implements MapSource {
     const height = Math.min(query.height, length(rows)),
       width = Math.min(query.width, length(cols));
     const isPooled = height < length(rows) || width < length(cols);
-    const answer = await attend(
-      this.request,
-      {
-        return: ["weights", "scores"],
-        weights: {
-          stage,
-          heads: headsOf(query.head),
-          rows,
-          cols,
-          ...(isPooled && { pool: { rows: height, cols: width, op: pooling } }),
-        },
-      },
-      signal,
-    );
+    const weights = {
+      stage,
+      heads: headsOf(query.head),
+      rows,
+      cols,
+      ...(isPooled && { pool: { rows: height, cols: width, op: pooling } }),
+    };
+    const answer = await attend(this.request, { return: ["weights", "scores"], weights }, signal);
     const values = ofBatch(readTensor(answer.weights!), query.batch);
     const scores = ofBatch(readTensor(answer.scores!), query.batch);
+    const seen =
+      !isPooled && scores.includes(-Infinity)
+        ? await this.unscaled(weights, query.batch, signal)
+        : scores;
     const kinds = kindsOf(values);
-    scores.forEach((score, i) => {
+    seen.forEach((score, i) => {
       if (score === -Infinity) kinds[i] = Kind.Hidden;
     });
     return { rows, cols, height, width, values, kinds, isExact: true, pooling };
+  }
+
+  /** Scores times zero: −∞ where something is hidden, and not where arithmetic made it. */
+  private async unscaled(weights: object, batch: number, signal?: AbortSignal) {
+    const options = { return: ["scores"], weights: { ...weights, stage: "masked" }, scale: 0 };
+    return ofBatch(readTensor((await attend(this.request, options, signal)).scores!), batch);
+  }
+
+  /** A few rows here and there, which are had long before all of them. */
+  private async strips(query: GridQuery, signal?: AbortSignal, show?: (grid: Grid) => void) {
+    const count = query.height < 8 * STRIPS ? STRIPS / 2 : STRIPS;
+    const strips = Array<Grid | undefined>(count).fill(undefined);
+    for (const [done, at] of scattered(count).entries()) {
+      const [begin, end] = binRange(at, count, query.rows);
+      const first = Math.floor((begin + end - STRIP_ROWS) / 2);
+      const rows = [first, first + STRIP_ROWS] as const;
+      strips[at] = await this.grid({ ...query, rows, height: 1 }, signal);
+      if (SHOWN_AT.includes((done + 1) / count)) show?.(gridOfStrips(query, strips));
+    }
+    return gridOfStrips(query, strips);
   }
 
   private async scoreAt(
@@ -133,12 +197,14 @@ class RequestSource implements MapSource {
     signal?: AbortSignal,
   ): Promise<Cell> {
     const rowOnly = { stage: "weights", heads: [head], rows: [row, row + 1] };
-    const [answer, raw, scaled, capped] = (await Promise.all([
+    const cellOnly = { ...rowOnly, cols: [col, col + 1] };
+    const [answer, seen, raw, scaled, capped] = (await Promise.all([
       attend(this.request, { return: ["weights", "scores", "lse"], weights: rowOnly }, signal),
+      this.unscaled(cellOnly, batch, signal),
       ...["raw", "scaled", "capped"].map((stage) =>
         this.scoreAt(stage, batch, head, row, col, signal),
       ),
-    ] as const)) as [Answer, number, number, number];
+    ] as const)) as [Answer, Float32Array, number, number, number];
     const weights = ofBatch(readTensor(answer.weights!), batch);
     const masked = ofBatch(readTensor(answer.scores!), batch)[col];
     const lse = readTensor(answer.lse!).data;
@@ -153,7 +219,7 @@ class RequestSource implements MapSource {
       capped,
       masked,
       weight: weights[col],
-      hidden: masked === -Infinity,
+      hidden: seen[0] === -Infinity,
       top,
       row: { lse: lse[(batch * this.info.heads + head) * this.info.queries + row] },
     };

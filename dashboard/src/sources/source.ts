@@ -110,7 +110,11 @@ export interface GridSource {
   readonly info: Info;
   grid(query: GridQuery, signal?: AbortSignal): Promise<Grid>;
   /** The same from some of the rows only; where there is one, the whole takes long. */
-  preview?(query: GridQuery, signal?: AbortSignal): Promise<Grid>;
+  preview?(
+    query: GridQuery,
+    signal?: AbortSignal,
+    show?: (grid: Grid) => void, // takes what there is on the way
+  ): Promise<Grid>;
 }
 
 export interface MapSource extends GridSource {
