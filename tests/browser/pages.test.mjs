@@ -211,6 +211,21 @@ test("in a narrow window the whole map is seen", async () => {
     list.map(({ offsetHeight }) => offsetHeight),
   );
   assert.ok(signs.length === 2 && signs.every((height) => height <= 20), `signs: ${signs}`);
+  await page.click('button:text-is("lines")');
+  const hidden = await page.$eval(".lines", (lines) => lines.scrollWidth - lines.clientWidth);
+  assert.equal(hidden, 0);
+  await close();
+});
+
+test("in forced colours signs keep theirs, and what is chosen is marked", async () => {
+  const { page, close } = await openPage(browser, proxy.base, "", { forcedColors: "active" });
+  const styleOf = (selector, name) =>
+    page.$eval(selector, (one, key) => getComputedStyle(one)[key], name);
+  await settle(page);
+  assert.equal(await styleOf(".odd", "backgroundColor"), "rgb(216, 0, 180)");
+  assert.match(await styleOf(".hatch", "backgroundImage"), /gradient/);
+  for (const place of ["page", "true"])
+    assert.equal(await styleOf(`[aria-current="${place}"]`, "outlineStyle"), "solid");
   await close();
 });
 

@@ -29,8 +29,8 @@ export interface BigMapProps {
 }
 
 /** What stands beside a map: names of rows, room for the last key's name, and a frame. */
-const BESIDE = LEFT + 40 + 8,
-  GAP = 16,
+export const BESIDE = LEFT + 40 + 8;
+const GAP = 16,
   LEAST_HALF = 180;
 
 /** Pixels along an axis of one map, or of each of a pair: side by side where the room is wide enough. */

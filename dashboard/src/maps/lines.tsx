@@ -5,11 +5,16 @@ import { Kind, length, type Grid, type Info } from "../sources/source.ts";
 import type { CellPlace } from "./big_map.tsx";
 
 const STEP = 22,
-  COLUMN = 150,
-  GAP = 220,
   LEAST = 0.01;
 
+/** Columns of words and the gap between them, in a room of so many pixels. */
+function widthsIn(room: number): readonly [column: number, gap: number] {
+  const column = Math.min(150, room * 0.36);
+  return [column, Math.min(220, room - 2 * column)];
+}
+
 interface LinesProps {
+  room: number; // pixels
   info: Info;
   grid: Grid; // of whole cells
   name: string;
@@ -17,7 +22,8 @@ interface LinesProps {
   onPin: (cell: CellPlace) => void;
 }
 
-export function Lines({ info, grid, name, pinned, onPin }: LinesProps) {
+export function Lines({ room, info, grid, name, pinned, onPin }: LinesProps) {
+  const [column, gap] = widthsIn(room);
   const rows = Array.from({ length: length(grid.rows) }, (_, i) => grid.rows[0] + i);
   const cols = Array.from({ length: length(grid.cols) }, (_, j) => grid.cols[0] + j);
   const y = (place: number, first: number) => (place - first + 0.7) * STEP;
@@ -29,7 +35,7 @@ export function Lines({ info, grid, name, pinned, onPin }: LinesProps) {
       <svg
         role="img"
         aria-label={name}
-        width={2 * COLUMN + GAP}
+        width={2 * column + gap}
         height={STEP * Math.max(rows.length, cols.length) + 8}
       >
         {lines.map((at) => {
@@ -38,8 +44,8 @@ export function Lines({ info, grid, name, pinned, onPin }: LinesProps) {
           return (
             <line
               key={at}
-              x1={COLUMN + 4}
-              x2={COLUMN + GAP - 4}
+              x1={column + 4}
+              x2={column + gap - 4}
               y1={y(row, grid.rows[0])}
               y2={y(col, grid.cols[0])}
               class={pinned && pinned[0] !== row ? "faint" : undefined}
@@ -51,7 +57,7 @@ export function Lines({ info, grid, name, pinned, onPin }: LinesProps) {
         {rows.map((row) => (
           <text
             key={row}
-            x={COLUMN}
+            x={column}
             y={y(row, grid.rows[0]) + 4}
             text-anchor="end"
             class={pinned?.[0] === row ? "chosen" : undefined}
@@ -61,7 +67,7 @@ export function Lines({ info, grid, name, pinned, onPin }: LinesProps) {
           </text>
         ))}
         {cols.map((col) => (
-          <text key={col} x={COLUMN + GAP} y={y(col, grid.cols[0]) + 4}>
+          <text key={col} x={column + gap} y={y(col, grid.cols[0]) + 4}>
             {named("key", col, info.kTokens)}
           </text>
         ))}

@@ -7,7 +7,7 @@ import { counted, number } from "../lib/text.ts";
 import { SAMPLE_ID } from "../sources/sample.ts";
 import { length, type Grid, type Info, type MapSource } from "../sources/source.ts";
 import { Failure } from "../ui/controls.tsx";
-import { BigMap, SIDE, sideIn, type CellPlace } from "./big_map.tsx";
+import { BESIDE, BigMap, SIDE, sideIn, type CellPlace } from "./big_map.tsx";
 import type { CaptureFeed } from "./capture_list.tsx";
 import { ColourBar } from "./colour_bar.tsx";
 import { headName, headline, legendText, stageName } from "./describe.ts";
@@ -115,7 +115,7 @@ function Drawn(props: PlotProps & { side: number; isPair: boolean }) {
   const { info } = source;
   const one = (shown: { info: Info; grid: Grid; name: string }) =>
     state.isLines ? (
-      <Lines {...shown} pinned={state.pinned} onPin={pin} />
+      <Lines {...shown} room={side + BESIDE} pinned={state.pinned} onPin={pin} />
     ) : (
       <BigMap
         {...{ ...shown, whole, scale, side }}
