@@ -227,6 +227,9 @@ test("a file may be dropped anywhere", async () => {
   assert.match(page.url(), /#maps/);
   assert.equal(await page.$(".failure"), null);
   assert.match(await page.textContent(".facts"), /1 query × 2 keys · 1 head ·/);
+  // The file of that name, as it is by now.
+  await drop("call.json", '{"q": [[1, 0]], "k": [[1, 0], [0, 1], [1, 1]], "v": [[1], [2], [3]]}');
+  await page.waitForSelector('.facts:has-text("1 query × 3 keys")');
   await close();
 });
 

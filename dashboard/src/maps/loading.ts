@@ -2,7 +2,7 @@
 // Maps, and parts of them, as components wait for them.
 import { useRef } from "preact/hooks";
 import { useAsync } from "../lib/hooks.ts";
-import { openSource } from "../sources/held.ts";
+import { openSource, useHeld } from "../sources/held.ts";
 import { length, type Grid, type GridSource, type MapSource } from "../sources/source.ts";
 import type { View } from "./drawing.ts";
 import type { MapState } from "./state.ts";
@@ -20,9 +20,10 @@ function optionsOf(text: string | undefined): Record<string, unknown> {
 }
 
 export function useSource(id: string | undefined, options?: string) {
+  const request = useHeld().find((held) => held.id === id); // another one, when a file comes again
   return useAsync<MapSource>(
     id === undefined ? undefined : (signal) => openSource(id, optionsOf(options), signal),
-    [id, options],
+    [id, options, request],
   );
 }
 
