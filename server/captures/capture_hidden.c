@@ -39,10 +39,18 @@ static uint64_t hidden_by_bias(const struct attn_call *call, size_t h, size_t ro
     return hidden;
 }
 
+/* As many of the map's heads as may have something else hidden. */
+static size_t heads_that_differ(const struct attn_call *call) {
+    const bool differ = attn_mask_varies_by_head(&call->mask) ||
+                        (!attn_tensor_is_none(&call->bias) && call->bias.stride[1] != 0);
+    return differ ? call->map_head_count : attn_min_size(call->map_head_count, 1);
+}
+
 uint64_t capture_hidden_keys(const struct attn_call *call, size_t row, size_t key, size_t keys) {
+    const size_t heads = heads_that_differ(call);
     uint64_t hidden = 0;
     assert(keys <= KEYS);
-    for (size_t n = 0; n < call->map_head_count; n++) {
+    for (size_t n = 0; n < heads; n++) {
         const size_t h = (size_t)call->map_heads[n];
         if (call->mask.count > 0)
             hidden |= hidden_by_mask(call, h, row, key, keys);

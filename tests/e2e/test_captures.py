@@ -147,6 +147,18 @@ def test_minus_infinity_of_arithmetic_is_not_hidden(client, options):
         assert cell["hidden"] == hidden[row, col], (row, col)
 
 
+def test_minus_infinity_in_heads_that_see_other_keys(client):
+    q, k = np.full((1, 2, 8, 1), 1e20, np.float32), np.zeros((1, 1, 8, 1), np.float32)
+    k[0, 0, 3] = -1e20
+    hide = np.zeros((2, 1, 8), int)
+    hide[1, 0, 5] = 1
+    answer = client.attention(q, k, k, {"mask": {"type": "hide", "tensor": hide.tolist()},
+                                        "capture": {"name": "heads"}}, wire="nested")
+    for head, hidden in ((0, []), (1, [5])):
+        got = tile(get(client, f"{answer.meta['capture']['url']}/map?head={head}"))
+        assert np.flatnonzero(got[2] == HIDDEN).tolist() == hidden and got[2, 3] == 0, head
+
+
 def test_labels_are_tokens(client):
     labels = {"q": [f"q{n}" for n in range(TQ)],
               "k": [[f"k{b}{n}<&\"" for n in range(TK)] for b in range(B)]}
