@@ -172,6 +172,7 @@ def tensor(value, role, default, faults):
     dtype = value.get("dtype") or guess(value["data"], role, default)
     if beyond_count(shape, dtype, faults) or len(value["data"]) != math.prod(shape):
         faults.add("bad-shape")
+        numbers(value["data"], dtype, faults)  # which of them is told first is free
         return None
     return Tensor(shape, dtype, numbers(value["data"], dtype, faults))
 
