@@ -36,6 +36,7 @@ test("a student learns why scores are divided, and repeats it from code", async 
   await page.keyboard.press("Enter");
   await page.waitForSelector(".chart canvas");
   await page.waitForSelector("table >> text=512");
+  await page.waitForSelector('h2:text-is("q·k for d = 512")'); // what the guess was about
   const cells = await page.$$eval(
     "table",
     (tables) =>
@@ -81,6 +82,9 @@ test("a student learns why scores are divided, and repeats it from code", async 
       rows[size],
     );
     assert.ok(Math.abs(rows[size][7] - 0.96) <= 0.02);
+    // Divided by d: a variance of 1/d lets all of 64 keys weigh 1/64, and leaves all of 6 bits.
+    assert.ok(Math.abs(rows[size][8] - 0.016 * (1 + 2.6 / Math.sqrt(size))) <= 0.01, rows[size]);
+    assert.ok(Math.abs(rows[size][9] - 6) <= 1.5 / size, rows[size]);
   }
   const facts = async (divisor, place) => {
     await tabTo(page, `[aria-label="Divided by"] button:nth-child(${place})`);
@@ -103,6 +107,7 @@ test("a student learns why scores are divided, and repeats it from code", async 
   const divided = await facts("q·k / d", 3);
   assert.ok(Math.abs(divided[0] * 512 - 1) < 0.2, `${divided}`);
   assert.match(page.url(), /divisor=d/);
+  assert.match(await page.textContent("#effect"), /nothing is chosen/);
   const code = await page.$eval('pre[aria-label="Python"]', (pre) => pre.textContent);
   assert.match(code, /"scale": 0\.001953125/);
   assert.ok(Math.abs((await facts("q·k / √d", 2))[0] - 1) < 0.2);

@@ -27,6 +27,11 @@ import { SizeSlider } from "./size_slider.tsx";
 
 const GUESSES = ["0.1", "0.3", "0.6", "0.9"] as const;
 const NAMES: Readonly<Record<Divisor, string>> = { "1": "q·k", root: "q·k / √d", d: "q·k / d" };
+const EFFECTS: Readonly<Record<Divisor, string>> = {
+  "1": "The variance is d: the larger d, the nearer each query comes to reading one key alone.",
+  root: "The variance is 1 for any d: how much a query chooses depends on what it asks.",
+  d: "The variance is 1/d: the larger d, the more alike all keys weigh, and nothing is chosen.",
+};
 const WEIGHTS = { low: 0, high: 1, isLog: false, isDiverging: false };
 
 const sizeOf = (text: string | undefined): number => {
@@ -100,7 +105,7 @@ function Question({ guess, outcomes }: { guess?: string; outcomes?: readonly Siz
         label="Your guess"
         value={guess ?? ""}
         options={GUESSES.map((text) => [text, text] as const)}
-        onChange={(text) => changeParams({ guess: text })}
+        onChange={(text) => changeParams({ guess: text, d: "512" })}
       />
       {guess !== undefined && truth !== undefined && (
         <p role="status">
@@ -143,6 +148,7 @@ function Pictures({
             ["expected", divisor === "1" ? `d = ${size}` : number(deviation ** 2)],
           ]}
         />
+        <p id="effect">{EFFECTS[divisor]}</p>
       </Panel>
       <Panel title="What softmax makes of it">
         <Heatmap
@@ -187,13 +193,15 @@ function Results({ outcomes }: { outcomes: readonly SizeOutcomes[] }) {
     "scaled: largest weight",
     "scaled: entropy",
     "scaled: 1 − Σp²",
+    "by d: largest weight",
+    "by d: entropy",
   ];
   return (
     <Panel title="All sizes">
       <Table
         caption={`${VECTORS} queries and keys, normal numbers`}
         head={head}
-        rows={outcomes.map(({ size, by: { "1": unscaled, root } }) => [
+        rows={outcomes.map(({ size, by: { "1": unscaled, root, d } }) => [
           size,
           number(unscaled.variance),
           number(unscaled.largest, 2),
@@ -203,6 +211,8 @@ function Results({ outcomes }: { outcomes: readonly SizeOutcomes[] }) {
           number(root.largest, 2),
           number(root.entropy, 3),
           number(root.gradient, 2),
+          number(d.largest, 2),
+          number(d.entropy, 3),
         ])}
       />
       <Chart

@@ -17,8 +17,8 @@ export function SendPage({ params }: { params: Params }) {
       <DropPanel />
       <Panel title="From a program">
         <p>
-          The call names the capture, and its answer's <code>meta.capture</code> has the address of
-          the map.
+          The call names the capture. Its answer's <code>meta.capture.id</code> is what the list of{" "}
+          <a href="#maps">Maps</a> shows first, and the page <code>#maps?id=</code>ID is of it.
         </p>
         <Segments
           label="Language"
