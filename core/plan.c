@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/chunks.h"
 #include "core/executor_internal.h"
+#include "core/kv_page.h"
 #include "core/map.h"
 #include "core/plan_internal.h"
 #include "core/rope.h"
@@ -66,6 +67,7 @@ static void fit_workspace(const struct attn_call *call, struct attn_plan *plan) 
     if (call->sampled && (plan->kernel->walk == NULL || call->rows == NULL))
         plan->grid.row_tile = attn_min_size(plan->grid.row_tile, SAMPLED_ROWS);
     assert(plan->grid.row_tile > 0 && plan->grid.key_tile > 0);
+    assert(call->rows != NULL || ATTN_KV_GAP_ALIGN % plan->grid.key_tile == 0);
     for (;;) {
         plan->workspace_bytes = attn_task_workspace_bytes(call, plan->kernel, &plan->grid);
         size_t *larger =

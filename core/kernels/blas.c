@@ -22,7 +22,7 @@
 
 /* Score rows per task over all heads of the group, and keys per block: see KERNELS.md. In double
  * each block of K and V is widened first, and more rows share that. */
-enum { SCORE_ROWS = 256, KEY_TILE = 256, DOUBLE_SCORE_ROWS = 384, DOUBLE_KEY_TILE = 192 };
+enum { SCORE_ROWS = 256, KEY_TILE = 256, DOUBLE_SCORE_ROWS = 384, DOUBLE_KEY_TILE = 128 };
 
 /* Rows of a slice of a block that is hidden in part, the step in which its hidden keys are looked
  * for, and the most slices. */

@@ -34,7 +34,7 @@
 /* Tile sizes of a call; fixed by the call and the kernel alone, anchored at (0,0). */
 struct attn_grid {
     size_t row_tile; /* query rows per task (per head), >= 1 */
-    size_t key_tile; /* keys per block, >= 1 */
+    size_t key_tile; /* keys per block, >= 1; divides ATTN_KV_GAP_ALIGN */
 };
 
 struct attn_rotation;

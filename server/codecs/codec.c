@@ -183,7 +183,8 @@ const char *codec_advice(const char *content_type, const void *body, size_t leng
     bool undecided;
     const struct codec *const codec = codec_named(content_type, body, length, &undecided);
     static const char form[] = "multipart/";
-    if (codec == NULL && strncasecmp(content_type, form, sizeof form - 1) == 0)
+    if (codec == NULL && content_type != NULL &&
+        strncasecmp(content_type, form, sizeof form - 1) == 0)
         return "A form has parts, and this takes a file as it is: with curl, --data-binary @FILE "
                "and not -F.";
     return codec == NULL || codec->advice == NULL ? "" : codec->advice;

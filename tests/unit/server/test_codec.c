@@ -69,6 +69,7 @@ START_TEST(advice_for_what_is_not_read) {
     ck_assert_ptr_nonnull(strstr(codec_advice("application/x-npy", NULL, 0), "numpy.savez"));
     ck_assert_ptr_nonnull(strstr(codec_advice(NULL, "\x93NUMPY", 6), "numpy.savez"));
     ck_assert_str_eq(codec_advice("text/html", "\x93NUMPY", 6), "");
+    ck_assert_ptr_nonnull(strstr(codec_advice("Multipart/form-data", "-", 1), "--data-binary"));
     ck_assert_str_eq(codec_advice(NULL, NULL, 0), "");
     ck_assert_str_eq(codec_advice("application/json", "{}", 2), "");
 }
