@@ -55,6 +55,8 @@ enum coding_request coding_of_request(const char *content_encoding, const struct
     size_t count = 0, codings = 0;
     struct header_item item;
     *coding = NULL;
+    if (content_encoding != NULL && strchr(content_encoding, ';') != NULL)
+        return CODING_UNKNOWN; /* it has no parameters (RFC 9110 section 8.4) */
     while (header_list_next(&content_encoding, &item)) {
         count++;
         if (header_item_is(&item, "identity"))

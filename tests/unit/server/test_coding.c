@@ -26,7 +26,8 @@ static const struct {
     {"deflate", CODING_KNOWN, "deflate"}, {"zstd", CODING_KNOWN, "zstd"},
     {"br", CODING_UNKNOWN, NULL},         {"gzipp", CODING_UNKNOWN, NULL},
     {"gzip, gzip", CODING_SEVERAL, NULL}, {"identity, gzip", CODING_SEVERAL, NULL},
-    {"gzip, br", CODING_SEVERAL, NULL},
+    {"gzip, br", CODING_SEVERAL, NULL},   {";q=1", CODING_UNKNOWN, NULL},
+    {"gzip;q=1", CODING_UNKNOWN, NULL},
 };
 
 START_TEST(content_encoding) {
