@@ -61,7 +61,7 @@ struct attn_call {
     enum attn_dtype output_dtype;
     unsigned returns;
     enum attn_stage stage;
-    const int64_t *map_heads; /* map_head_count query heads, in the caller's order */
+    const int64_t *map_heads; /* map_head_count query heads, in the caller's order; NULL: all */
     size_t map_head_count;
     size_t map_batch, map_batches;               /* batch items of the map */
     size_t map_row, map_rows, map_col, map_cols; /* its region */
@@ -98,6 +98,11 @@ static inline size_t attn_call_map_planes(const struct attn_call *call) {
     if (call->map_over_heads == ATTN_HEADS_EACH)
         return call->map_head_count;
     return call->Hq > 0;
+}
+
+/* The head at a place of the map's selection. */
+static inline size_t attn_call_map_head(const struct attn_call *call, size_t place) {
+    return call->map_heads == NULL ? place : (size_t)call->map_heads[place];
 }
 
 /* Absolute position of query 0 of batch item b. */

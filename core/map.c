@@ -76,7 +76,7 @@ bool attn_map_has_part(const struct attn_reducer *reducer) {
         b >= at->call->map_batch + at->call->map_batches)
         return false;
     for (size_t place = 0; place < at->call->map_head_count; place++) {
-        const size_t h = attn_map_head(at->call, place);
+        const size_t h = attn_call_map_head(at->call, place);
         if (h >= first && h < first + at->group)
             return true;
     }
@@ -117,7 +117,7 @@ static struct reduction reduction_of(const struct attn_map_task *at, void *slot,
 
 static bool has_head(const struct attn_call *call, size_t h) {
     size_t place = 0;
-    while (place < call->map_head_count && attn_map_head(call, place) != h)
+    while (place < call->map_head_count && attn_call_map_head(call, place) != h)
         place++;
     return place < call->map_head_count;
 }

@@ -33,7 +33,7 @@ static void block(const struct attn_reducer *reducer, size_t key, size_t keys,
     if (class == ATTN_TILE_FULL || !attn_map_keys(at->call, key, keys, &first, &last))
         return;
     for (size_t place = 0; place < at->call->map_head_count; place++) {
-        const size_t h = attn_map_head(at->call, place);
+        const size_t h = attn_call_map_head(at->call, place);
         if (h >= head && h < head + at->group)
             fill_rows(reducer, place, first, last);
     }
@@ -44,7 +44,7 @@ static void store_row(const struct attn_reducer *reducer, const struct attn_map_
     const struct attn_call *call = reducer->at->call;
     const enum attn_dtype dtype = reducer->at->result->tensors[reducer->name].dtype;
     for (size_t place = 0; place < call->map_head_count; place++) {
-        if (attn_map_head(call, place) != row->h)
+        if (attn_call_map_head(call, place) != row->h)
             continue;
         char *to = element(reducer, place, row->t, first);
         if (reducer->at->wide)

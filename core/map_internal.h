@@ -48,11 +48,6 @@ size_t attn_map_reducers(const struct attn_call *call,
 bool attn_map_rows(const struct attn_map_task *at, size_t *top, size_t *bottom);
 /* True when rows, heads and the batch item of the task lie in the map. */
 bool attn_map_has_part(const struct attn_reducer *reducer);
-/* The head at a place of the selection. */
-static inline size_t attn_map_head(const struct attn_call *call, size_t place) {
-    return call->map_heads == NULL ? place : (size_t)call->map_heads[place];
-}
-
 /* Which of a map's planes a place of the selection is, of `planes` per batch item. */
 static inline size_t attn_map_plane(const struct attn_map_task *at, size_t planes, size_t place) {
     return (at->task->b - at->call->map_batch) * planes + place;

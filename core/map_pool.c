@@ -201,7 +201,7 @@ static void add_rows(const struct attn_reducer *reducer, const struct parts *par
 
 static bool wants_head(const struct attn_call *call, size_t h) {
     for (size_t place = 0; place < call->map_head_count; place++)
-        if (attn_map_head(call, place) == h)
+        if (attn_call_map_head(call, place) == h)
             return true;
     return false;
 }
@@ -281,7 +281,7 @@ static void store_bin(const struct attn_reducer *reducer, size_t h, size_t bin, 
     const size_t bytes = call->pool_cols * attn_dtype_size(map->dtype);
     for (size_t place = 0; place < planes; place++) {
         const bool joined = call->map_over_heads != ATTN_HEADS_EACH;
-        if (!joined && attn_map_head(call, place) != h)
+        if (!joined && attn_call_map_head(call, place) != h)
             continue;
         const size_t at = attn_map_plane(reducer->at, planes, place) * call->pool_rows + bin;
         char *to = (char *)map->data + at * bytes;

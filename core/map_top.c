@@ -132,7 +132,7 @@ static void each_list(const struct attn_reducer *reducer, visit *visited) {
     size_t top, bottom;
     attn_map_rows(at, &top, &bottom);
     for (size_t place = 0; place < at->call->map_head_count; place++) {
-        const size_t h = attn_map_head(at->call, place);
+        const size_t h = attn_call_map_head(at->call, place);
         for (size_t t = top; t < bottom && h >= head && h < head + at->group; t++) {
             const struct list list = list_of(reducer, place, t);
             visited(reducer, &list);
@@ -159,7 +159,7 @@ static void piece(const struct attn_reducer *reducer, const struct attn_score_pi
         const struct attn_map_row row = attn_map_row_at(at, piece->row + r);
         const char *s = (const char *)piece->s + r * piece->stride * real;
         for (size_t place = 0; place < at->call->map_head_count; place++) {
-            if (attn_map_head(at->call, place) != row.h || row.t < top || row.t >= bottom)
+            if (attn_call_map_head(at->call, place) != row.h || row.t < top || row.t >= bottom)
                 continue;
             const struct list list = list_of(reducer, place, row.t);
             take(reducer, &list, s, first - piece->key, last - piece->key, piece->key);

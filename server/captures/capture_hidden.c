@@ -51,7 +51,7 @@ uint64_t capture_hidden_keys(const struct attn_call *call, size_t row, size_t ke
     uint64_t hidden = 0;
     assert(keys <= KEYS);
     for (size_t n = 0; n < heads; n++) {
-        const size_t h = (size_t)call->map_heads[n];
+        const size_t h = attn_call_map_head(call, n);
         if (call->mask.count > 0)
             hidden |= hidden_by_mask(call, h, row, key, keys);
         if (!attn_tensor_is_none(&call->bias))

@@ -92,8 +92,7 @@ static void panel_title(const struct attn_call *call, size_t batch, size_t place
         snprintf(text + at, size - at, "%s of %zu heads",
                  call->map_over_heads == ATTN_HEADS_MEAN ? "mean" : "max", call->Hq);
     else
-        snprintf(text + at, size - at, "head %zu",
-                 call->map_heads == NULL ? place : (size_t)call->map_heads[place]);
+        snprintf(text + at, size - at, "head %zu", attn_call_map_head(call, place));
 }
 
 static void draw_panel(const struct png_drawing *drawing, size_t batch, size_t place) {

@@ -157,6 +157,9 @@ def test_minus_infinity_in_heads_that_see_other_keys(client):
     for head, hidden in ((0, []), (1, [5])):
         got = tile(get(client, f"{answer.meta['capture']['url']}/map?head={head}"))
         assert np.flatnonzero(got[2] == HIDDEN).tolist() == hidden and got[2, 3] == 0, head
+    for heads in "mean", "max":
+        got = tile(get(client, f"{answer.meta['capture']['url']}/map?head={heads}&stage=masked"))
+        assert np.isneginf(got.view(np.float16)[2, 3]), heads
 
 
 def test_labels_are_tokens(client):
