@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-__all__ = ["attentiond"]
+__all__ = ["SOURCE", "attentiond"]
 
 SOURCE = Path(__file__).resolve().parents[2] / "clients" / "python" / "src"
 

@@ -16,7 +16,7 @@ if not os.environ.get("RAY_ADDRESS"):
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from client_package import KEY, SOURCE, attentiond, connect  # noqa: F401
+from client_package import SOURCE, attentiond
 
 try:
     import ray

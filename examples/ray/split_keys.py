@@ -15,7 +15,7 @@ import sys
 import time
 
 import numpy as np
-from cluster import KEY, attentiond, cluster, connect, ray
+from cluster import attentiond, cluster, ray
 
 
 @ray.remote(num_cpus=0)  # it waits for its replica, and computes nothing
@@ -36,7 +36,7 @@ class Range:
 def ranges(urls, k, v):
     """One actor for each replica; the keys are spread evenly."""
     ends = np.linspace(0, k.shape[2], len(urls) + 1).astype(int)
-    key = os.environ.get(KEY)
+    key = os.environ.get("ATTENTION_KEY")
     return [Range.remote(url, key, int(first), k[:, :, first:end], v[:, :, first:end])
             for url, first, end in zip(urls, ends, ends[1:])]
 
@@ -72,7 +72,7 @@ def main():
     q = rng.standard_normal((1, 8, asked.queries, 64), np.float32)
     k, v = rng.standard_normal((2, 1, 2, asked.keys, 64), np.float32)
     position = asked.keys - asked.queries
-    with cluster(), connect(asked.replicas[0]) as client:
+    with cluster(), attentiond.Client(asked.replicas[0]) as client:
         actors = ranges(asked.replicas, k, v)
         output, lse = attend(actors, client, q, position)
         begin = time.perf_counter()

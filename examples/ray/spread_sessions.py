@@ -14,7 +14,7 @@ import os
 import sys
 
 import numpy as np
-from cluster import KEY, attentiond, cluster, connect, ray
+from cluster import attentiond, cluster, ray
 from move_session import move
 from split_keys import tolerance
 
@@ -65,10 +65,10 @@ def leave(urls, actors, homes, leaving):
     """Moves what is at a replica to the others; gives the new homes."""
     staying = {name: home(name, [r for r in urls if r != leaving]) for name in homes}
     moving = [name for name in homes if homes[name] == leaving]
-    with connect(urls[leaving]) as old:
+    with attentiond.Client(urls[leaving]) as old:
         facts = {facts["id"]: facts for facts in old.sessions()}
         for name in moving:
-            with connect(urls[staying[name]]) as new:
+            with attentiond.Client(urls[staying[name]]) as new:
                 print(f"{leaving} to {staying[name]}: {move(facts[name], old, new)}")
             ray.get(actors[staying[name]].find.remote(name))
     assert all(staying[name] == homes[name] for name in homes if name not in moving)
@@ -77,7 +77,7 @@ def leave(urls, actors, homes, leaving):
 
 def write(urls, texts, tokens):
     """The outputs of all texts, token by token."""
-    key = os.environ.get(KEY)
+    key = os.environ.get("ATTENTION_KEY")
     actors = {replica: Replica.remote(url, key) for replica, url in urls.items()}
     homes = {name: home(name, urls) for name in texts}
     ray.get([actors[homes[name]].make.remote(name) for name in texts])
@@ -111,7 +111,7 @@ def main():
     urls = {f"replica-{number}": url for number, url in enumerate(asked.replicas, 1)}
     texts = {f"chat-{number}": [rng.standard_normal((heads, asked.tokens, 64), np.float32)
                                 for heads in (8, 2, 2)] for number in range(asked.sessions)}
-    with cluster(), connect(asked.replicas[0]) as client:
+    with cluster(), attentiond.Client(asked.replicas[0]) as client:
         outputs = write(urls, texts, asked.tokens)
         wrong = []
         for name, (q, k, v) in texts.items():
