@@ -65,11 +65,11 @@ LANGUAGE := -std=c17 -D_GNU_SOURCE -DATTN_VERSION='"$(VERSION)"' -I. -pthread \
 
 # pkg-config is asked once, and only by a goal that compiles or links.
 # Of libcurl the headers alone: the daemon loads it where it is needed (server/tracing/trace_curl.c).
-PKGS := libmicrohttpd gnutls libsystemd jansson openblas zlib libzstd libpng freetype2 libcurl
+PKGS := libmicrohttpd gnutls libsystemd jansson openblas zlib libdeflate libzstd libpng freetype2 libcurl
 once = $(eval $(1) := $(2))$($(1))
 PKG_CFLAGS = $(call once,PKG_CFLAGS,$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(PKGS))))
 LIBS_CORE = $(call once,LIBS_CORE,$(shell $(PKG_CONFIG) --libs openblas) -lm)
-LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd gnutls libsystemd jansson zlib libzstd libpng freetype2) -lm)
+LIBS_SERVER = $(call once,LIBS_SERVER,$(shell $(PKG_CONFIG) --libs libmicrohttpd gnutls libsystemd jansson zlib libdeflate libzstd libpng freetype2) -lm)
 LIBS_CHECK = $(call once,LIBS_CHECK,$(shell $(PKG_CONFIG) --libs check))
 
 PIC := -fPIE

@@ -9,8 +9,8 @@ set -eu
 
 TESTS='test_kernels test_kernels_contract test_additive test_rope test_rowops test_rowops_exp test_rowops_maps
 test_kernels_slices test_convert test_executor_rows test_merge test_plan'
-PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libgnutls28-dev libsystemd-dev libjansson-dev zlib1g-dev libzstd-dev
-libpng-dev libfreetype-dev libcurl4-gnutls-dev libc6-dev'
+PACKAGES='check libopenblas-serial-dev libmicrohttpd-dev libgnutls28-dev libsystemd-dev libjansson-dev zlib1g-dev libdeflate-dev
+libzstd-dev libpng-dev libfreetype-dev libcurl4-gnutls-dev libc6-dev'
 PREFIX=aarch64-linux-gnu
 LIBRARIES=/usr/lib/$PREFIX
 # A test's own limit is for this processor; qemu is some dozens of times slower.

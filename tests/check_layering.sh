@@ -39,6 +39,7 @@ may_include 'jansson.h' "server/(codecs|json|options|tracing)/.*|$checkers" \
     'jansson belongs to server/codecs, json, options and tracing'
 may_include 'curl/.*' "server/tracing/trace_curl[.]c|examples/.*|$checkers" 'libcurl belongs to server/tracing/trace_curl.c'
 may_include 'zlib.h' "server/(codings|codecs)/.*|$checkers" 'zlib belongs to server/codings and codecs'
+may_include 'libdeflate.h' "server/codecs/zip_.*|$checkers" 'libdeflate belongs to the zip files of server/codecs'
 may_include 'zstd.*[.]h' "server/codings/.*|$checkers" 'zstd belongs to server/codings'
 may_include 'png.h' "server/codecs/codec_png_file[.]c|$checkers" 'libpng belongs to server/codecs/codec_png_file.c'
 may_include 'ft2build.h' "server/codecs/codec_png_text[.]c|$checkers" 'FreeType belongs to server/codecs/codec_png_text.c'

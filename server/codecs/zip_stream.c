@@ -3,6 +3,7 @@
 #include "server/codecs/zip_stream.h"
 
 #include <assert.h>
+#include <libdeflate.h>
 #include <string.h>
 
 #include "core/checked.h"
@@ -83,7 +84,7 @@ static bool is_cancelled(const struct zip_stream *stream) {
 }
 
 static void pass(struct zip_stream *stream, const void *bytes, size_t count) {
-    stream->crc = (uint32_t)crc32_z(stream->crc, bytes, count);
+    stream->crc = libdeflate_crc32(stream->crc, bytes, count);
     stream->at += count;
 }
 

@@ -2,8 +2,8 @@
 /* Headers, checksums and directory of an archive; see zip_write.h. */
 #include "server/codecs/zip_write.h"
 
+#include <libdeflate.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "server/codecs/zip_format.h"
 
@@ -33,7 +33,7 @@ static uint32_t write_local(char *archive, const struct zip_written *member) {
     char *const at = archive + member->offset;
     const size_t name = strlen(member->name);
     const size_t padding = member->header - ZIP_LOCAL_BYTES - name - LOCAL_ZIP64;
-    const uint32_t crc = (uint32_t)crc32_z(0, (const Bytef *)at + member->header, member->size);
+    const uint32_t crc = libdeflate_crc32(0, at + member->header, member->size);
     memset(at, 0, member->header);
     zip_put32(at, ZIP_LOCAL);
     zip_put16(at + LOCAL_VERSION, ZIP_VERSION_ZIP64);
