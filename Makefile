@@ -301,7 +301,7 @@ PACKED := $(DOCUMENTS:%=$(BUILD)/gen/packed/%.gz)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_SHARED := $(filter-out %_libfuzzer.c %_replay.c,$(FUZZ_SRC))
 FUZZ_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-FUZZ_ALL := $(filter-out %_replay.c,$(FUZZ_SRC)) $(SERVER_SRC) $(CORE_SRC)
+FUZZ_ALL := $(filter-out %_replay.c,$(FUZZ_SRC)) tests/support/mask_model.c $(SERVER_SRC) $(CORE_SRC)
 FUZZ_OBJ := $(patsubst %.c,$(O)/fuzz/obj/%.o,$(wildcard $(FUZZ_ALL)))
 $(O)/fuzz/obj/%.o: %.c $(GENERATED) $(PACKED) $(HEADER)
 	@mkdir -p $(@D)

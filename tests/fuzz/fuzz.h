@@ -33,5 +33,18 @@ void fuzz_numbers(const uint8_t *data, size_t size);
 void fuzz_keys(const uint8_t *data, size_t size);
 void fuzz_snapshot(const uint8_t *data, size_t size);
 void fuzz_names(const uint8_t *data, size_t size);
+void fuzz_masks(const uint8_t *data, size_t size);
+void fuzz_plans(const uint8_t *data, size_t size);
+void fuzz_wire(const uint8_t *data, size_t size);
+
+struct attn_call;
+struct attn_plan;
+struct attn_result;
+
+/* Memory of so many bytes, aligned as the core wants it; the caller frees it. */
+void *fuzz_take(size_t bytes);
+/* Every task of a planned call, whose result has its memory. */
+void fuzz_compute(const struct attn_call *call, const struct attn_plan *plan,
+                  struct attn_result *result);
 
 #endif

@@ -27,17 +27,17 @@ static enum attn_status reserve(void *closure, size_t bytes, struct attn_error *
     return ATTN_OK;
 }
 
-static void *take(size_t bytes) {
+void *fuzz_take(size_t bytes) {
     void *const memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT);
     if (memory == NULL)
         abort();
     return memory;
 }
 
-static void compute(const struct attn_call *call, const struct attn_plan *plan,
-                    struct attn_result *result) {
-    void *const workspace = take(plan->workspace_bytes);
-    void *const memory = take(attn_heads_bytes(plan, 1));
+void fuzz_compute(const struct attn_call *call, const struct attn_plan *plan,
+                  struct attn_result *result) {
+    void *const workspace = fuzz_take(plan->workspace_bytes);
+    void *const memory = fuzz_take(attn_heads_bytes(plan, 1));
     struct attn_heads *const heads = attn_heads_open(call, plan, 1, memory);
     for (size_t task = 0; task < plan->tasks; task++)
         attn_execute_task(call, plan, result, heads, task, workspace, NULL);
@@ -58,7 +58,7 @@ static void compute_and_write(const struct codec *out, const struct codec_reques
         plan->workspace_bytes > 8 * MOST_BYTES || attn_heads_bytes(plan, 1) > 8 * MOST_BYTES ||
         out->lay_out(call, request, result, &built, &error) != ATTN_OK)
         return;
-    compute(call, plan, result);
+    fuzz_compute(call, plan, result);
     const struct codec_report report = {.id = "fuzz", .call = call, .kernel = "any", .team = &team};
     if (out->finish(&report, request, result, &built, &error) == ATTN_OK &&
         built.offset + built.length > built.capacity)

@@ -11,7 +11,8 @@ static const struct fuzz_target targets[] = {
     {"gzip", fuzz_gzip},         {"deflate", fuzz_deflate},
     {"zstd", fuzz_zstd},         {"numbers", fuzz_numbers},
     {"keys", fuzz_keys},         {"names", fuzz_names},
-    {"snapshot", fuzz_snapshot},
+    {"snapshot", fuzz_snapshot}, {"masks", fuzz_masks},
+    {"plans", fuzz_plans},       {"wire", fuzz_wire},
 };
 
 const struct fuzz_target *fuzz_target_at(size_t index) {

@@ -62,9 +62,44 @@ def seeds():
     for number, (dtype, length, gap) in enumerate((("float32", 3, 0), ("float16", 0, 0),
                                                    ("float64", 400, 100))):
         yield "snapshot", str(number), snapshot(dtype, length, gap)
+    for target in ("masks", "plans"):  # they draw from any bytes
+        for number in range(40):
+            yield target, str(number), random_bytes(number, 40 * (1 + number % 8))
+    for number, text in enumerate(wires()):
+        yield "wire", str(number), text
     for target, texts in (("names", NAMES), ("numbers", NUMBERS), ("keys", KEYS)):
         for number, text in enumerate(texts):
             yield target, str(number), text.encode()
+
+
+def random_bytes(seed, count):
+    return np.random.default_rng(seed).bytes(count)
+
+
+def wires():
+    """What a client may say on one connection."""
+    call = b'{"q":[[1,0]],"k":[[1,0],[0,1]],"v":[[1],[2]],"weights":true}'
+    session = b'{"layers":1,"kv_heads":1,"head_dim":2,"dtype":"float32","id":"s"}'
+    packed = gzip.compress(call)
+    for path in ("/v1", "/healthz", "/metrics", "/v2/models/attention", "/v1/sessions/s", "/docs",
+                 "/v1/captures?limit=2", "/problems/x", "/%00", "*"):
+        yield f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    for path, body, more in (
+            ("/v1/attention", call, "Content-Type: application/json\r\n"),
+            ("/v1/attention?mask=causal&capture=true&encoding=base64", call, ""),
+            ("/v1/attention?compress=gzip", packed, "Content-Encoding: gzip\r\n"),
+            ("/v1/sessions", session, "Content-Type: application/json\r\n"),
+            ("/v1/merge", b"{}", "Accept: application/vnd.safetensors;q=0.5, */*\r\n"),
+            ("/v2/repository/index", b"", "traceparent: 00-" + "1" * 32 + "-" + "2" * 16 +
+             "-01\r\n")):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{more}"
+        yield f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        yield (f"{head}Transfer-Encoding: chunked\r\n\r\n{len(body):x};x=y\r\n".encode() + body +
+               b"\r\n0\r\nX-Trailer: 1\r\n\r\nGET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    for head in ("Content-Length: 5\r\nContent-Length: 5", "Transfer-Encoding: gzip",
+                 "Content-Length: 5\r\nTransfer-Encoding: chunked", "Expect: 100-continue",
+                 "Host: other.example", "Content-Length : 5", "A: b\r\n c", "Origin: null"):
+        yield f"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\nhello".encode()
 
 
 def snapshot(dtype, length, gap):

@@ -20,9 +20,9 @@ static void *own(struct mask_model *model, size_t bytes) {
     return model->owned[model->owned_count++] = memory;
 }
 
-void model_open(struct mask_model *model, uint64_t seed, size_t Tk) {
+void model_open(struct mask_model *model, struct random random, size_t Tk) {
     memset(model, 0, sizeof *model);
-    model->random = random_seeded(seed);
+    model->random = random;
     model->mask.nodes = model->nodes;
     model->space = (struct attn_mask_space){.B = 1 + below(model, 3),
                                             .Hq = 1 + below(model, 3),

@@ -35,7 +35,7 @@ struct mask_model {
 
 /* Random sizes around the given Tk (Tq = Tk in half of the cases) and no mask yet. Offsets may be
  * negative. */
-void model_open(struct mask_model *model, uint64_t seed, size_t Tk);
+void model_open(struct mask_model *model, struct random random, size_t Tk);
 void model_close(struct mask_model *model);
 
 /* Leaves that a model can add: the kinds, and padding's other form. */
