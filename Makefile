@@ -231,14 +231,16 @@ REQUESTS ?=
 CYCLES ?=
 DRAINS ?= 100
 STRESS = $(REQUESTS:%=--requests=%) $(STRESS_ARGS)
-.PHONY: races cycles soak chaos drains ceiling
+.PHONY: races cycles soak chaos link drains ceiling
 races: ## clients that leave, deadlines, drains, reloads at random (VARIANT=tsan REQUESTS=100000)
 cycles: STRESS = $(CYCLES:%=--cycles=%) $(STRESS_ARGS)
 cycles: ## daemons that start and stop (VARIANT=..., CYCLES=1000)
 soak: ## a million mixed requests, one in five hostile; memory must not grow (REQUESTS=1000000)
 chaos: STRESS = --seconds=$(SECONDS) $(STRESS_ARGS)
 chaos: ## clients behind a bad network, and one beside them that must not notice (SECONDS=60)
-races cycles soak chaos:
+link: STRESS = --seconds=$(SECONDS) $(STRESS_ARGS)
+link: ## clients behind a narrow link, then a dead one, in a network namespace (SECONDS=60)
+races cycles soak chaos link:
 	+@$(parallel) $(DAEMON)
 	$(SANITIZE) ATTENTIOND=$(DAEMON) $(PYTHON) tests/stress/$@.py $(STRESS)
 
