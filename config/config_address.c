@@ -50,7 +50,8 @@ static bool check_name_or_ipv4(const char *host, struct config_phrase *phrase) {
         return config_complain(phrase, "has a host that is not an IPv4 address");
     for (const char *c = host; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && *c != '.' && *c != '-' && *c != '_')
-            return config_complain(phrase, "has a character that no host name has");
+            return config_complain(phrase, "has \"%c\" in its host, which no host name has",
+                                   isprint((unsigned char)*c) ? *c : '?');
     return true;
 }
 
@@ -103,6 +104,7 @@ bool config_parse_addresses(const struct config_option *option, const char *text
     char one[CONFIG_HOST_SIZE + 16];
     const bool is_none = text[0] == '\0' && option->def[0] == '\0';
     for (const char *rest = text; !is_none; rest++) {
+        rest += strspn(rest, " ");
         const size_t length = strcspn(rest, ",");
         if (parsed.count == CONFIG_ADDRESSES_MAX)
             return config_complain(phrase, "has more than %d addresses", CONFIG_ADDRESSES_MAX);

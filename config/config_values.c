@@ -52,17 +52,17 @@ static const struct unit count_units[] = {{"", 1}};
 struct number_kind {
     const struct unit *units;
     size_t unit_count;
-    const char *noun;      /* "a size" */
-    const char *example;   /* ", such as 64MiB" */
-    const char *unit_help; /* what to write where the unit is wrong */
+    const char *noun;        /* "a size" */
+    const char *examples[4]; /* of which those within an option's bounds are shown */
+    const char *unit_help;   /* what to write where the unit is wrong */
 };
 #define UNITS(list) (list), sizeof(list) / sizeof((list)[0])
-static const struct number_kind integer_kind = {UNITS(count_units), "a whole number", "",
-                                                "a plain number"};
-static const struct number_kind bytes_kind = {UNITS(byte_units), "a size", ", such as 64MiB",
-                                              "B, KiB, MiB, GiB, TiB, or kB, MB, GB, TB"};
-static const struct number_kind duration_kind = {UNITS(duration_units), "a duration",
-                                                 ", such as 500ms, 30s or 5m", "ms, s, m or h"};
+static const struct number_kind integer_kind = {
+    UNITS(count_units), "a whole number", {NULL}, "a plain number"};
+static const struct number_kind bytes_kind = {
+    UNITS(byte_units), "a size", {"64KiB", "64MiB"}, "B, KiB, MiB, GiB, TiB, or kB, MB, GB, TB"};
+static const struct number_kind duration_kind = {
+    UNITS(duration_units), "a duration", {"500ms", "30s", "5m"}, "ms, s, m or h"};
 
 bool config_complain(struct config_phrase *phrase, const char *format, ...) {
     va_list arguments;
@@ -172,11 +172,35 @@ static void format_number(const struct number_kind *kind, const void *field, cha
              value == 0 ? "" : kind->units[i].suffix);
 }
 
+static bool is_within(const struct number_kind *kind, const struct config_option *option,
+                      const char *text) {
+    const uint64_t value = bound(kind, text);
+    return bound(kind, option->min) <= value && value <= bound(kind, option->max);
+}
+
+/* ", such as 500ms, 30s or 5m", or nothing. */
+static void describe_examples(const struct number_kind *kind, const struct config_option *option,
+                              char *out, size_t size) {
+    const char *fitting[sizeof kind->examples / sizeof *kind->examples];
+    size_t count = 0, used = 0;
+    for (size_t i = 0; kind->examples[i] != NULL; i++)
+        if (is_within(kind, option, kind->examples[i]))
+            fitting[count++] = kind->examples[i];
+    for (size_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 i == 0          ? ", such as "
+                                 : i + 1 < count ? ", "
+                                                 : " or ",
+                                 fitting[i]);
+}
+
 static void describe_number(const struct number_kind *kind, const struct config_option *option,
                             char *out, size_t size) {
-    snprintf(out, size, "%s from %s to %s%s%s%s", kind->noun, option->min, option->max,
-             kind == &integer_kind ? " " : "", kind == &integer_kind ? option->unit : "",
-             kind->example);
+    const size_t used = (size_t)snprintf(out, size, "%s from %s to %s%s%s", kind->noun, option->min,
+                                         option->max, kind == &integer_kind ? " " : "",
+                                         kind == &integer_kind ? option->unit : "");
+    if (used < size)
+        describe_examples(kind, option, out + used, size - used);
 }
 
 #define NUMBER_TYPE(kind)                                                                       \

@@ -231,6 +231,20 @@ const char *listener_describe(int listener, bool is_tls, char *text, size_t size
     return text;
 }
 
+static bool is_everywhere(const union place *place) {
+    return (place->any.sa_family == AF_INET && place->v4.sin_addr.s_addr == htonl(INADDR_ANY)) ||
+           (place->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&place->v6.sin6_addr));
+}
+
+const char *listener_invite(int listener, bool is_tls, char *text, size_t size) {
+    const union place place = place_of(listener);
+    if (!is_everywhere(&place))
+        return listener_describe(listener, is_tls, text, size);
+    const in_port_t port = place.any.sa_family == AF_INET ? place.v4.sin_port : place.v6.sin6_port;
+    snprintf(text, size, "%s://localhost:%u", is_tls ? "https" : "http", ntohs(port));
+    return text;
+}
+
 bool listener_is_path(int listener) {
     return place_of(listener).any.sa_family == AF_UNIX;
 }

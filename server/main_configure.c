@@ -105,8 +105,12 @@ int main_configure(struct attn_config *config, int argc, char **argv) {
     case CONFIG_HEALTH:
         return main_ask_health(config);
     case CONFIG_MAKE_KEY:
-        if (auth_make_key(config->key_name, stdout, error.text, sizeof error.text))
+        if (auth_make_key(config->key_name, stdout, error.text, sizeof error.text)) {
+            fputs("The first line is the key: it goes to the client alone. The second belongs into "
+                  "the key file.\n",
+                  stderr);
             return EXIT_SUCCESS;
+        }
         main_print_error(error.text);
         return EXIT_REJECTED;
     case CONFIG_HELP:

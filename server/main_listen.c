@@ -126,21 +126,25 @@ static void note_unused(const struct doors *doors, const struct attn_config *con
             access_log_event(log, "option", options[i].says);
 }
 
+static const char *describe(const struct door *door, char place[LISTENER_PLACE_SIZE]) {
+    return listener_describe(door->listener, door->is_tls, place, LISTENER_PLACE_SIZE);
+}
+
 void main_announce(const struct doors *doors, const struct attn_config *config, bool has_keys,
                    struct access_log *log) {
     char place[LISTENER_PLACE_SIZE];
     note_unused(doors, config, log);
-    for (size_t i = 0; i < doors->count; i++) {
-        const struct door *door = &doors->at[i];
-        listener_describe(door->listener, door->is_tls, place, sizeof place);
-        printf("attentiond %s on %s%s\n", ATTN_VERSION, place,
-               door->is_ops ? " for operators" : "");
-        access_log_event(log, door->is_ops ? "listening for operators" : "listening", place);
-    }
-    listener_describe(doors->at[0].listener, doors->at[0].is_tls, place, sizeof place);
+    for (size_t i = 0; i < doors->count;
+         i++) /* before the greeting, which a line would cut in two */
+        access_log_event(log, doors->at[i].is_ops ? "listening for operators" : "listening",
+                         describe(&doors->at[i], place));
+    for (size_t i = 0; i < doors->count; i++)
+        printf("attentiond %s on %s%s\n", ATTN_VERSION, describe(&doors->at[i], place),
+               doors->at[i].is_ops ? " for operators" : "");
+    listener_invite(doors->at[0].listener, doors->at[0].is_tls, place, sizeof place);
     print_example(place, has_keys, doors->ops_count > 0);
     fflush(stdout);
-    supervisor_say_ready(place);
+    supervisor_say_ready(describe(&doors->at[0], place));
 }
 
 /* A socket that was handed over is the successor's too. */

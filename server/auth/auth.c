@@ -140,7 +140,7 @@ static void write_text(const uint8_t bytes[KEY_DIGEST_SIZE], char *text) {
 
 bool auth_make_key(const char *name, FILE *out, char *error, size_t error_size) {
     uint8_t random[KEY_DIGEST_SIZE], digest[KEY_DIGEST_SIZE];
-    char text[64] = "attn_";
+    char text[64] = KEY_PREFIX;
     if (!keyring_is_name(name)) {
         snprintf(error, error_size,
                  "--make-key: a name has 1 to %d letters, digits, dots, dashes, underscores and @.",

@@ -192,8 +192,13 @@ static bool read_line(const struct reader *reader, char *line, struct keyring *k
     keyring->count++; /* from here on it has an account, which is freed with it */
     const char *const digest = strtok_r(NULL, space, &state);
     char *const scopes = strtok_r(NULL, space, &state);
+    if (digest == NULL && strncmp(name, KEY_PREFIX, sizeof KEY_PREFIX - 1) == 0)
+        return complain(reader, "this looks like a key itself, which goes to its client; here "
+                                "belongs the line with " DIGEST_PREFIX " that --make-key prints "
+                                "after it");
     if (digest == NULL || scopes == NULL)
-        return complain(reader, "a line needs a name, " DIGEST_PREFIX "DIGEST and scopes");
+        return complain(reader, "a line needs a name, " DIGEST_PREFIX "DIGEST and scopes, as in "
+                                "\"alice " DIGEST_PREFIX "0123... infer\"");
     if (!read_digest(reader, digest, key) || !read_scopes(reader, scopes, key))
         return false;
     for (const char *word; (word = strtok_r(NULL, space, &state)) != NULL;)

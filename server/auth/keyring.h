@@ -17,6 +17,9 @@
 #include "server/auth/access.h"
 #include "server/auth/account.h"
 
+/* With which the keys that --make-key makes begin. */
+#define KEY_PREFIX "attn_"
+
 enum { KEY_NAME_SIZE = 64, KEY_DIGEST_SIZE = 32, KEY_LONGEST = 512, KEYRING_ERROR_SIZE = 512 };
 
 struct key {

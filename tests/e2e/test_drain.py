@@ -48,6 +48,32 @@ def test_start_and_stop_are_said():
         assert events(daemon.output()) == ["listening", "stopping", "stopped"]
 
 
+@pytest.mark.parametrize("host", ("0.0.0.0", "[::]"))
+def test_who_listens_everywhere_is_asked_at_localhost(host):
+    with Daemon("--insecure", host=host) as daemon:
+        text = daemon.output()
+        address = f"http://localhost:{daemon.port}"
+        curl = next(line for line in text.splitlines() if line.strip().startswith("curl"))
+        assert f"on http://{host}:{daemon.port}\n" in text and f"dashboard   {address}/\n" in text
+        answer = subprocess.run(curl, shell=True, capture_output=True, check=True)
+        assert address in curl and "weights" in json.loads(answer.stdout)
+
+
+def test_the_greeting_is_in_one_piece_on_a_terminal():
+    ours, its = os.openpty()
+    process = subprocess.Popen([BINARY, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"],
+                               stdout=its, stderr=its, env=environment())
+    text = b""
+    while b"curl" not in text:
+        text += os.read(ours, 4096)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    kinds = [line.startswith(b"{") for line in text.splitlines()]
+    assert kinds[:2] == [True, True] and not any(kinds[2:])
+    os.close(ours)
+    os.close(its)
+
+
 def test_what_is_computed_is_answered():
     with Daemon("--threads", "1", "--drain-timeout", "10m") as daemon, \
             raw.Connection(daemon.port, 120) as connection:

@@ -385,3 +385,4 @@ def test_made_keys_differ_and_names_are_checked():
     assert run("--make-key", "two words").returncode == 2
     assert run("--make-key").returncode == 2
     assert os.linesep not in make_key()[0]
+    assert "the key file" in run("--make-key", "alice").stderr

@@ -164,7 +164,7 @@ static const struct refusal {
      "unknown variable ATTENTIOND_max_body; did you mean ATTENTIOND_MAX_BODY?"},
     {NULL, "ATTENTIOND_MAX_BODY=",
      "ATTENTIOND_MAX_BODY: \"\" is empty; max_body takes a size from 1KiB to 1TiB, such as "
-     "64MiB."},
+     "64KiB or 64MiB."},
     {NULL, "ATTENTIOND_LOG=al",
      "ATTENTIOND_LOG: \"al\" is none of the words; log takes one of off, errors, all."},
     {NULL, "ATTENTIOND_CONFIG=",

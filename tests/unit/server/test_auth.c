@@ -76,6 +76,7 @@ static const struct wrong {
     {"", "has no key"},
     {"# nobody\n", "has no key"},
     {"alice\n", ":1: a line needs"},
+    {"attn_abc\n", ":1: this looks like a key itself"},
     {"alice " ABC "\n", ":1: a line needs"},
     {"\nalice abc infer\n", ":2: the second word of alice's line has to be sha256:"},
     {"alice " ABC "00 infer\n", "the second word"},
