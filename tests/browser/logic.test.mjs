@@ -22,9 +22,17 @@ const page = await load(
   "maps/describe.ts",
   "maps/token_search.tsx",
   "maps/checks.tsx",
+  "lib/series.ts",
 );
 
 const near = (a, b, distance) => assert.ok(Math.abs(a - b) <= distance, `${a} is not near ${b}`);
+
+test("values that stand alone are found, for no line leads to them", () => {
+  assert.deepEqual(page.lonely([null, 3, null, 1, 2, null, 0]), [1, 6]);
+  assert.deepEqual(page.lonely([5]), [0]);
+  assert.deepEqual(page.lonely([undefined, 5, undefined, 4, 4]), [1]);
+  assert.deepEqual(page.lonely([null, null]), []);
+});
 
 test("random numbers are numpy's", () => {
   const drawn = new page.RandomState(3).standardNormal(5);

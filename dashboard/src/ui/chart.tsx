@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { lonely } from "../lib/series.ts";
 import { number } from "../lib/text.ts";
 import { Table } from "./controls.tsx";
 import { useTheme } from "./theme.ts";
@@ -125,6 +126,12 @@ function optionsOf(
         stroke: stroke(i),
         width: 2,
         dash: form === "lines" || !form ? DASHES[i % DASHES.length] : undefined,
+        points: {
+          show: false,
+          size: 6,
+          fill: stroke(i),
+          filter: (plot: UPlot, of: number) => lonely(plot.data[of]),
+        },
         ...(form === "bars" && {
           paths: UPlot.paths.bars!({ size: [0.95] }),
           fill: stroke(i),
