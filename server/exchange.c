@@ -42,6 +42,7 @@ void exchange_unref(struct exchange *exchange) {
         admission_release(exchange->service->admission, exchange->reserved);
     exchange_key_end(exchange);
     free(exchange->query);
+    free(exchange->lists);
     text_close(&exchange->text);
     free(exchange);
 }

@@ -114,6 +114,7 @@ struct exchange {
     bool is_preflight, asks_private_network; /* a browser's question before the request proper */
     struct codec_query_option *query;        /* owned array of borrowed text */
     size_t query_count;
+    char *lists; /* owned: headers of several lines, put together; or NULL */
     char id[REQUEST_ID_SIZE], remote[64], allow[64];
     struct trace_context trace;
     const char *tracestate; /* or NULL; where spans are not sent nobody asks for it */

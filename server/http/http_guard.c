@@ -9,10 +9,20 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/codecs/codec_oip.h"
 #include "server/http/http_internal.h"
 
+/* What stands once; of two, another parser might take the other. */
+enum { LENGTH, KEY, TYPE, JSON_LENGTH, SINGLES };
+static const char *const SINGLE[SINGLES] = {
+    [LENGTH] = MHD_HTTP_HEADER_CONTENT_LENGTH,
+    [KEY] = MHD_HTTP_HEADER_AUTHORIZATION,
+    [TYPE] = MHD_HTTP_HEADER_CONTENT_TYPE,
+    [JSON_LENGTH] = OIP_LENGTH_HEADER,
+};
+
 struct sight {
-    unsigned lengths, codings, hosts, packings, keys;
+    unsigned single[SINGLES], codings, hosts, packings;
     const char *length, *coding, *expect;
     const char *bad_name; /* a header name that is no token or pretends to be another */
     bool has_cr;          /* within a value, where others may end the line */
@@ -32,25 +42,28 @@ static bool pretends(const char *name, const char *framing) {
     return strncasecmp(name, framing, length) == 0 && name[length] != '\0';
 }
 
+static void count_single(struct sight *sight, const char *name) {
+    for (size_t i = 0; i < SINGLES; i++)
+        sight->single[i] += strcasecmp(name, SINGLE[i]) == 0;
+}
+
 static enum MHD_Result see(void *context, enum MHD_ValueKind kind, const char *name,
                            const char *value) {
     struct sight *sight = context;
     (void)kind;
     value = value == NULL ? "" : value;
     sight->has_cr |= strchr(value, '\r') != NULL;
+    count_single(sight, name);
     if (!is_token(name) || pretends(name, "content-length") ||
         pretends(name, "transfer-encoding")) {
         sight->bad_name = name;
-    } else if (strcasecmp(name, "content-length") == 0) {
-        sight->lengths++;
+    } else if (strcasecmp(name, SINGLE[LENGTH]) == 0) {
         sight->length = value;
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
         sight->codings++;
         sight->coding = value;
     } else if (strcasecmp(name, "content-encoding") == 0) {
         sight->packings++;
-    } else if (strcasecmp(name, "authorization") == 0) {
-        sight->keys++;
     } else if (strcasecmp(name, "host") == 0) {
         sight->hosts++;
     } else if (strcasecmp(name, "expect") == 0) {
@@ -82,13 +95,16 @@ static bool guard_headers(const struct sight *sight, bool is_1_1, struct problem
                                 "with a carriage return and a line feed.");
     if (sight->hosts > 1 || (sight->hosts == 0 && is_1_1))
         return framing(problem, "HTTP/1.1 needs exactly one Host header.");
-    if (sight->lengths > 1)
-        return framing(problem, "There is more than one Content-Length header; send one.");
-    if (sight->codings > 1 || (sight->codings == 1 && sight->lengths == 1))
+    for (size_t i = 0; i < SINGLES; i++) {
+        if (sight->single[i] <= 1)
+            continue;
+        problem_set(problem, PROBLEM_BAD_FRAMING, NULL,
+                    "There is more than one %s header; send one.", SINGLE[i]);
+        return false;
+    }
+    if (sight->codings > 1 || (sight->codings == 1 && sight->single[LENGTH] == 1))
         return framing(problem, "Content-Length and Transfer-Encoding exclude each other, and each "
                                 "may be given once; send one of them.");
-    if (sight->keys > 1)
-        return framing(problem, "There is more than one Authorization header; send one.");
     if (sight->codings == 1 && !is_1_1)
         return framing(problem, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length.");
     if (sight->packings > 1) {
@@ -110,9 +126,9 @@ static bool guard_body(const struct sight *sight, struct exchange *exchange,
     const enum http_method method = exchange->method;
     const bool takes_body = method == HTTP_POST || method == HTTP_PUT || method == HTTP_PATCH;
     const bool has_none = method == HTTP_GET || method == HTTP_HEAD || method == HTTP_OPTIONS;
-    if (sight->lengths == 1 && !read_length(sight->length, &exchange->content_length))
+    if (sight->single[LENGTH] == 1 && !read_length(sight->length, &exchange->content_length))
         return framing(problem, "Content-Length is not a whole number of bytes.");
-    exchange->has_length = sight->lengths == 1;
+    exchange->has_length = sight->single[LENGTH] == 1;
     exchange->has_body = exchange->content_length > 0 || sight->codings == 1;
     exchange->stray_body = exchange->has_body && has_none;
     exchange->lacks_length = takes_body && !exchange->has_length && sight->codings == 0;

@@ -130,7 +130,7 @@ static enum MHD_Result begin(struct http_thread *thread, struct MHD_Connection *
     set_deadline(connection, options->body_timeout_ms);
     if (!http_guard(head, &problem) || !check_client(thread, peer_of(connection), &problem))
         exchange_refuse(exchange, &problem);
-    else if (http_read_query(connection, exchange))
+    else if (http_join_lists(connection, exchange) && http_read_query(connection, exchange))
         exchange_head(exchange);
     if (exchange->launch != NULL)
         return sleep_now(thread, connection, exchange);

@@ -87,6 +87,8 @@ void http_address_text(const struct sockaddr *address, char *text, size_t size);
 /* Fills what the exchange has of the head; without a peer there is no exchange. */
 void http_read_head(struct MHD_Connection *connection, struct http_peer *peer,
                     struct exchange *exchange);
+/* Puts lines of one name together where the header is a list; false without memory for them. */
+bool http_join_lists(struct MHD_Connection *connection, struct exchange *exchange);
 /* Its options; false when the query string was refused. */
 bool http_read_query(struct MHD_Connection *connection, struct exchange *exchange);
 

@@ -139,6 +139,18 @@ def test_refused_by_its_head(lines, status, problem, connection):
     assert connection.ask(raw.post()).status == 200
 
 
+def test_lines_of_one_list(connection):
+    """As libraries send them that add headers one by one."""
+    lines = ("Accept: text/html", "Accept: application/vnd.safetensors")
+    answer = connection.ask(raw.post(raw.BODY, *lines))
+    assert answer.headers["content-type"] == "application/vnd.safetensors"
+    lines = ("Accept-Encoding: br", "Accept-Encoding: gzip")
+    page = connection.ask(raw.get("/openapi.yaml", *lines))
+    assert page.headers["content-encoding"] == "gzip"
+    tags = ('If-None-Match: "other"', f"If-None-Match: {page.headers['etag']}")
+    assert connection.ask(raw.get("/openapi.yaml", *lines, *tags)).status == 304
+
+
 @pytest.mark.parametrize("codings", ("identity", "Identity", "IDENTITY, identity", ""))
 def test_a_coding_that_changes_nothing(codings, connection):
     assert connection.ask(raw.post(raw.BODY, f"Content-Encoding: {codings}")).status == 200
