@@ -27,6 +27,12 @@ static const struct {
     {"a;qq=0.5, b;q", "a:1 b:1"},
     {"a;q=0.123456789123456789, b", "a:0.12345 b:1"},
     {";q=0.5, b", "b:1"},
+    {"a;p=\"x;q=0\", b", "a:1 b:1"},
+    {"a;p=\"x, c\";q=0.5, b", "a:0.5 b:1"},
+    {"a;p=\"\\\", c\";q=0.5", "a:0.5"},
+    {"a;p=\"x;q=0.5, b", "a:1"},
+    {"a, \"", "a:1 \":1"},
+    {"a;p=\"x\\", "a:1"},
 };
 
 START_TEST(elements) {
@@ -51,11 +57,35 @@ START_TEST(words_in_any_case) {
 }
 END_TEST
 
+static const struct {
+    const char *list;
+    bool has;
+} TAGS[] = {
+    {NULL, false},
+    {"", false},
+    {"\"ab\"", true},
+    {"W/\"ab\"", true},
+    {" ,\"x\" ,\tW/\"ab\",", true},
+    {"*", true},
+    {"\"abc\", \"a\", ab, \"\"", false},
+    {"\"x, \"ab\"", false}, /* the tag "x, " and what is none */
+    {"\"x, *\"", false},
+    {"\"\\\", \"ab\"", true}, /* a backslash is one */
+    {"\"ab", false},
+    {"x\"ab\"", false},
+};
+
+START_TEST(tags) {
+    ck_assert_int_eq(header_list_has_tag(TAGS[_i].list, "\"ab\""), TAGS[_i].has);
+}
+END_TEST
+
 static Suite *header_list_suite(void) {
     Suite *suite = suite_create("header_list");
     TCase *tests = tcase_create("header_list");
     tcase_add_loop_test(tests, elements, 0, COUNT(ROWS));
     tcase_add_test(tests, words_in_any_case);
+    tcase_add_loop_test(tests, tags, 0, COUNT(TAGS));
     suite_add_tcase(suite, tests);
     return suite;
 }
