@@ -7,6 +7,7 @@
  * of 2.3 for 12.6 MB over loopback.
  */
 #include <sched.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "server/http/http_internal.h"
@@ -21,6 +22,17 @@ static int sender_cpu(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &size) == 0 ? cpu : -1;
 }
 
+/* Lets the thread run on these again. A set that it asks for itself stays with it (from Linux 6.2
+   on) when its cpuset grows, and keeps it from what is new there: so it asks for every CPU, and for
+   these only where that is more, for then somebody has asked for them from outside. */
+static void come_back(const cpu_set_t *allowed) {
+    cpu_set_t every, now;
+    memset(&every, 0xff, sizeof every);
+    if (sched_setaffinity(0, sizeof every, &every) != 0 ||
+        sched_getaffinity(0, sizeof now, &now) != 0 || !CPU_EQUAL(&now, allowed))
+        (void)sched_setaffinity(0, sizeof *allowed, allowed);
+}
+
 void http_stand_aside(int fd, uint64_t body_length) {
     cpu_set_t allowed, others;
     const int cpu = body_length < LONG_BODY ? -1 : sender_cpu(fd);
@@ -31,5 +43,5 @@ void http_stand_aside(int fd, uint64_t body_length) {
     CPU_CLR((unsigned)cpu, &others);
     /* Where it may not choose it stays, which costs no more than time. */
     if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-        (void)sched_setaffinity(0, sizeof allowed, &allowed);
+        come_back(&allowed);
 }
