@@ -88,6 +88,11 @@ static inline size_t attn_call_group(const struct attn_call *call) {
     return call->Hkv == 0 ? 0 : call->Hq / call->Hkv;
 }
 
+/* Whether rope turns queries by where the call has them, and not by positions of its own. */
+static inline bool attn_rope_follows(const struct attn_call *call) {
+    return call->rope.dims > 0 && call->rope.q_offset == call->space.q_offset;
+}
+
 /* True when statistics or sums over rows come back. */
 static inline bool attn_call_has_stats(const struct attn_call *call) {
     return call->returns & (ATTN_RETURN_STATS | ATTN_RETURN_COL_SUMS);

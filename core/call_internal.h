@@ -45,6 +45,9 @@ enum attn_status attn_call_check_rows(const struct attn_call *call, struct attn_
 enum attn_status attn_call_resolve_rope(struct attn_call *call, struct attn_request *request,
                                         struct attn_error *error);
 
+/* Rope turns queries by where the call has them now. Errors: BAD_VALUE. */
+enum attn_status attn_call_move_rope(struct attn_call *call, struct attn_error *error);
+
 /* ALiBi slopes and sinks, one per query head. Errors: BAD_VALUE. */
 enum attn_status attn_call_resolve_head_lists(struct attn_call *call, struct attn_request *request,
                                               struct attn_error *error);

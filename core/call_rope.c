@@ -86,6 +86,20 @@ static enum attn_status check_reach(int64_t offset, size_t rows, const char *poi
                      rows, (long long)offset);
 }
 
+static enum attn_status check_queries(const struct attn_call *call, const char *pointer,
+                                      struct attn_error *error) {
+    for (size_t b = 0; b < call->rope.q_offset_count; b++)
+        if (check_reach(call->rope.q_offset[b], call->Tq, pointer, error) != ATTN_OK)
+            return error->status;
+    return ATTN_OK;
+}
+
+enum attn_status attn_call_move_rope(struct attn_call *call, struct attn_error *error) {
+    call->rope.q_offset = call->space.q_offset;
+    call->rope.q_offset_count = call->space.q_offset_count;
+    return check_queries(call, "/q_offset", error);
+}
+
 static enum attn_status place_rows(struct attn_call *call, const struct attn_rope_request *rope,
                                    struct attn_error *error) {
     const bool own = rope->q_offset.values != NULL;
@@ -96,10 +110,8 @@ static enum attn_status place_rows(struct attn_call *call, const struct attn_rop
     call->rope.q_offset = own ? rope->q_offset.values : call->space.q_offset;
     call->rope.q_offset_count = own ? rope->q_offset.count : call->space.q_offset_count;
     call->rope.k_offset = rope->k_offset;
-    for (size_t b = 0; b < call->rope.q_offset_count; b++)
-        if (check_reach(call->rope.q_offset[b], call->Tq, own ? "/rope/q_offset" : "/q_offset",
-                        error) != ATTN_OK)
-            return error->status;
+    if (check_queries(call, own ? "/rope/q_offset" : "/q_offset", error) != ATTN_OK)
+        return error->status;
     return check_reach(rope->k_offset, call->Tk, "/rope/k_offset", error);
 }
 

@@ -178,13 +178,16 @@ static void keep_mask(struct pile *pile, struct attn_mask *mask) {
 static void keep_lists(struct pile *pile, struct attn_call *call) {
     struct attn_rope *rope = &call->rope;
     struct attn_mask_space *space = &call->space;
+    const bool follows = attn_rope_follows(call);
     space->q_offset =
         pile_copy(pile, space->q_offset, space->q_offset_count, sizeof *space->q_offset);
     call->alibi = pile_copy(pile, call->alibi, call->Hq, sizeof *call->alibi);
     call->sink = pile_copy(pile, call->sink, call->Hq, sizeof *call->sink);
     if (rope->dims == 0)
         return;
-    rope->q_offset = pile_copy(pile, rope->q_offset, rope->q_offset_count, sizeof *rope->q_offset);
+    rope->q_offset =
+        follows ? space->q_offset
+                : pile_copy(pile, rope->q_offset, rope->q_offset_count, sizeof *rope->q_offset);
     rope->inv_freq = pile_copy(pile, rope->inv_freq, rope->dims / 2, sizeof *rope->inv_freq);
 }
 

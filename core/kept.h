@@ -56,10 +56,10 @@ enum attn_status attn_kept_select(const struct attn_kept *kept, const struct att
 
 /*
  * The kept call under the request's mask, for a capture of its own: of the request the mask, its
- * q_offset and its slopes are read, and what is not given stays. Borrows both, and is to be closed.
- * It is planned as it is, with the kept call's Dv, so that its rows have the bits of a whole
- * call's; there is no V, and it is executed with Dv = 0. Errors: as attn_call_init, for these
- * options.
+ * q_offset and its slopes are read, and what is not given stays; rope follows the queries, unless
+ * it has positions of its own. Borrows both, and is to be closed. It is planned as it is, with the
+ * kept call's Dv, so that its rows have the bits of a whole call's; there is no V, and it is
+ * executed with Dv = 0. Errors: as attn_call_init, for these options.
  */
 enum attn_status attn_kept_remask(const struct attn_kept *kept, struct attn_request *request,
                                   struct attn_call *call, struct attn_error *error);

@@ -14,7 +14,8 @@ static enum attn_status take_mask(struct attn_call *call, struct attn_request *r
     if (attn_mask_validate(&request->mask, &call->space, error) != ATTN_OK)
         return error->status;
     call->mask = request->mask;
-    return attn_call_move_queries(call, request, kept->placed, error);
+    const enum attn_status status = attn_call_move_queries(call, request, kept->placed, error);
+    return status == ATTN_OK && attn_rope_follows(kept) ? attn_call_move_rope(call, error) : status;
 }
 
 enum attn_status attn_kept_remask(const struct attn_kept *kept, struct attn_request *request,

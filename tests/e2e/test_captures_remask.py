@@ -63,6 +63,25 @@ def test_its_maps_are_those_of_a_call_with_the_mask(client, kernel, options):
     assert_is(client, url, first)
 
 
+@pytest.mark.parametrize("rope", [{"theta": 100}, {"theta": 100, "q_offset": [7, -2]}])
+@pytest.mark.parametrize("options", [
+    {"mask": WINDOW}, {"mask": {"all": []}, "q_offset": [60, -3]}, {"mask": HIDE}])
+def test_rope_turns_queries_where_they_stand(client, rope, options):
+    """Where the new mask places them, unless rope had positions of its own."""
+    _, url = keep(client, {"rope": rope})
+    between = remask(client, url, mask={"type": "prefix", "length": 40}).headers["Location"]
+    stays = {"q_offset": TK - TQ} if options["mask"] is HIDE else {}
+    want = client.attention(*operands(), {"rope": rope, **stays, **options, "return": ["weights"]})
+    for source in (url, between):
+        assert_is(client, remask(client, source, **options).headers["Location"], want)
+
+
+def test_rope_knows_no_position_that_far(client):
+    _, url = keep(client, {"rope": {}})
+    answer = remask(client, url, 422, mask={"all": []}, q_offset=2**53)
+    assert (answer.json["pointer"], "2^53" in answer.json["detail"]) == ("/q_offset", True)
+
+
 def test_it_is_described_as_what_it_came_from(client):
     labels = {"q": [f"q{n}" for n in range(TQ)], "k": [f"k{n}" for n in range(TK)]}
     _, url = keep(client, {"labels": labels}, name="layer ä", run="r", layer=3, k_grid=[7, 20])
