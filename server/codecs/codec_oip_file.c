@@ -38,8 +38,9 @@ static enum attn_status read_json_length(const struct json_reader *reader,
 static enum attn_status open_document(struct oip_file *file, const struct json_reader *reader,
                                       size_t length) {
     struct attn_error cause = {.status = ATTN_OK};
-    const enum attn_status status = json_document_open(&file->document, "The request's JSON",
-                                                       file->input->body, length, &cause);
+    /* Ids of sequences and priorities have 64 bits without a sign. */
+    const enum attn_status status = json_document_open_wide(&file->document, "The request's JSON",
+                                                            file->input->body, length, &cause);
     if (status == ATTN_OK)
         return ATTN_OK;
     if (attn_status_fault(status) != ATTN_FAULT_MALFORMED)

@@ -90,11 +90,11 @@ static enum attn_status load(struct json_document *document, const char *skeleto
     return complain(document, &cause, error);
 }
 
-enum attn_status json_document_open(struct json_document *document, const char *name,
-                                    const char *text, size_t length, struct attn_error *error) {
-    *document = (struct json_document){.name = name, .text = text, .length = length};
-    if (is_blank(text, length))
-        return attn_fail(error, ATTN_MALFORMED, "", "%s is empty. Send a JSON object.", name);
+/* Of a document that has its text. */
+static enum attn_status open_text(struct json_document *document, struct attn_error *error) {
+    if (is_blank(document->text, document->length))
+        return attn_fail(error, ATTN_MALFORMED, "", "%s is empty. Send a JSON object.",
+                         document->name);
     char *skeleton;
     size_t skeleton_length;
     enum attn_status status = json_skeleton_cut(document, &skeleton, &skeleton_length, error);
@@ -104,6 +104,19 @@ enum attn_status json_document_open(struct json_document *document, const char *
     if (status != ATTN_OK)
         json_document_close(document);
     return status;
+}
+
+enum attn_status json_document_open(struct json_document *document, const char *name,
+                                    const char *text, size_t length, struct attn_error *error) {
+    *document = (struct json_document){.name = name, .text = text, .length = length};
+    return open_text(document, error);
+}
+
+enum attn_status json_document_open_wide(struct json_document *document, const char *name,
+                                         const char *text, size_t length,
+                                         struct attn_error *error) {
+    *document = (struct json_document){.name = name, .text = text, .length = length, .wide = true};
+    return open_text(document, error);
 }
 
 void json_document_close(struct json_document *document) {

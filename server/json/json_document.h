@@ -40,6 +40,7 @@ struct json_document {
     const char *name; /* "The body", to begin a sentence with; borrowed */
     const char *text; /* borrowed */
     size_t length;
+    bool wide; /* whole numbers may have more than 64 bits */
     json_t *root;
     struct storage *nodes; /* owned: the memory of root */
     struct json_cut *cuts;
@@ -69,6 +70,9 @@ enum json_kind {
  */
 enum attn_status json_document_open(struct json_document *document, const char *name,
                                     const char *text, size_t length, struct attn_error *error);
+/* The same, but a whole number that 64 bits with a sign do not hold is read as a real. */
+enum attn_status json_document_open_wide(struct json_document *document, const char *name,
+                                         const char *text, size_t length, struct attn_error *error);
 void json_document_close(struct json_document *document);
 
 static inline struct json_value json_document_root(const struct json_document *document) {

@@ -165,7 +165,45 @@ static enum attn_status take_array(struct cutter *cutter) {
     return cut(cutter, cutter->at + size, commas, false);
 }
 
+/* Whether these digits are beyond the 64 bits, with a sign, of the parser's whole numbers. */
+static bool is_too_long(const char *digits, size_t count, bool negative) {
+    static const char *const most[] = {"9223372036854775807", "9223372036854775808"};
+    const size_t length = strlen(most[negative]);
+    return count > length || (count == length && memcmp(digits, most[negative], count) > 0);
+}
+
+/* Takes a number up to its point or exponent. One without them that is too long becomes a real by
+   an exponent of 0. */
+static enum attn_status take_whole(struct cutter *cutter) {
+    const char *const digits = cutter->text + cutter->at;
+    const size_t left = cutter->length - cutter->at;
+    const bool negative = cutter->at > 0 && digits[-1] == '-';
+    size_t count = 0;
+    while (count < left && digits[count] >= '0' && digits[count] <= '9')
+        count++;
+    const bool ends = count == left || memchr(".eE", digits[count], 3) == NULL;
+    enum attn_status status = copy(cutter, count);
+    if (status != ATTN_OK || !ends || !is_too_long(digits, count, negative))
+        return status;
+    static const char exponent[] = {'e', '0'};
+    if (sizeof exponent > cutter->capacity - cutter->written)
+        return copy(cutter, cutter->capacity + 1);
+    memcpy(cutter->out + cutter->written, exponent, sizeof exponent);
+    cutter->written += sizeof exponent;
+    return ATTN_OK;
+}
+
+/* Whether a number begins here, and not a part of one. */
+static bool begins_number(const struct cutter *cutter) {
+    const char *const text = cutter->text;
+    const size_t at = cutter->at, sign = at > 0 && text[at - 1] == '-';
+    return text[at] >= '0' && text[at] <= '9' &&
+           (at <= sign || memchr(".eE+0123456789", text[at - 1 - sign], 14) == NULL);
+}
+
 static enum attn_status take(struct cutter *cutter) {
+    if (cutter->document->wide && begins_number(cutter))
+        return take_whole(cutter);
     switch (cutter->text[cutter->at]) {
     case '"':
         return take_string(cutter);

@@ -116,6 +116,10 @@ enum attn_status json_value_word(const struct json_reader *reader, struct json_v
 enum attn_status json_value_int(const struct json_reader *reader, struct json_value value,
                                 const char *pointer, int64_t least, int64_t most, int64_t *out) {
     char came[JSON_DESCRIPTION_ROOM];
+    if (value.document->wide && fabs(json_real_value(value.node)) >= 0x1p63)
+        return attn_fail(reader->error, ATTN_BAD_VALUE, pointer,
+                         "Expected a whole number from %lld to %lld, but %s came.",
+                         (long long)least, (long long)most, json_value_describe(value, came));
     if (!json_is_integer(value.node))
         return attn_fail(reader->error, ATTN_BAD_TYPE, pointer,
                          "Expected a whole number, written without a point, but %s came.",

@@ -176,6 +176,28 @@ def test_parameters_that_clients_add_by_themselves(client):
     assert oip.infer(client, operands(), added)["output"].shape == (2, 4, 3, 6)
 
 
+@pytest.mark.parametrize("number", [
+    2**63 - 1, 2**63, 2**64 - 1, 10**30, -2**63, -2**63 - 1, 10**18])
+def test_ids_of_sequences_have_64_bits(client, number):
+    """Without a sign, as Triton's have: clients draw them at random."""
+    added = {"sequence_id": number, "priority": number, "triton_x": number, "scale": number}
+    inputs = operands()
+    got = oip.infer(client, inputs, added)
+    assert got.json["parameters"]["scale"] == float(number)
+    usual = native(client, inputs, {"scale": float(number)})
+    assert got["output"].tobytes() == usual["output"].tobytes()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 1234567890123456789, -2**63])
+def test_whole_numbers_stay_exact(client, number):
+    got = oip.infer(client, operands(), {"q_offset": number, "mask": "causal"})
+    usual = native(client, operands(), {"q_offset": number, "mask": "causal"})
+    assert got["output"].tobytes() == usual["output"].tobytes()
+    window = {"mask": {"type": "window", "left": number, "right": 0}, "q_offset": number}
+    if number > 0:
+        assert str(number) in oip.infer(client, operands(), window).json["parameters"]["mask"]
+
+
 @pytest.mark.parametrize(("default", "own", "binary"), [
     (None, None, False), (True, None, True), (False, None, False), (True, False, False),
     (False, True, True), (None, True, True)])
@@ -321,6 +343,8 @@ def test_refusals(client, body, headers, status, words):
     ({"return": "lse"}, ["output"], "/parameters/return"),
     ({"binary_data_output": "yes"}, None, "true or false"),
     ({"timeout": "soon"}, None, "/parameters/timeout"),
+    ({"timeout": 2**63}, None, "from 0 to 9223372036854775807, but the number 9.22"),
+    ({"q_offset": -2**63 - 1}, None, "/q_offset"),
     ({}, ["attention"], 'no output "attention"; it has output, weights'),
     ({}, ["output", "output"], "output: Two outputs"),
     ({}, ["top_k_weights"], "needs the parameter weights with a top_k"),
