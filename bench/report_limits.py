@@ -50,11 +50,11 @@ LIMITS = (
      "copies of 6.3 MB up and 2.1 MB down, which no faster kernel shortens."),
     ("service", r"by blas", "1.16 to 1.29 was seen from run to run at n=1024: 0.4 ns a byte up and "
      "down, of which 0.26 are what a server that only counts takes for them."),
-    ("encodings", r"^1 MB.*JSON$", "3.9 to 5.8 was seen from run to run. Of 7.5 ms two workers read "
-     "for 3.6 and print for 1.8; the rest is the loopback's."),
-    ("encodings", r"^1 MB", "bytes that go there and back without a look at them take 0.5 to 0.9 ms, "
-     "safetensors 0.5 to 0.8 in the same runs, FastAPI 1.3 to 1.7: nobody can be five times as "
-     "quick."),
+    ("encodings", r"^1 MB.*JSON$", "3.9 to 5.8 was seen from run to run. Of 7.5 ms two workers "
+     "read for 3.6 and print for 1.8; the rest is the loopback's."),
+    ("encodings", r"^1 MB", "bytes that go there and back without a look at them take 0.5 to "
+     "0.9 ms, safetensors 0.5 to 0.8 in the same runs, FastAPI 1.3 to 1.7: nobody can be five "
+     "times as quick."),
     ("encodings", r"npz$", "zip has a checksum for each member, which the peers verify and make "
      "too: CRC-32 at 14 GB/s over what comes and what goes, 2.4 of 11 ms at 16 MB."),
     ("encodings", r"binary$", "tensors stand behind a JSON document of any length, hence rarely "

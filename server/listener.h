@@ -21,7 +21,8 @@ int listener_open_path(const char *path, mode_t mode, char *error, size_t error_
    text. */
 enum { LISTENER_PLACE_SIZE = 160 };
 const char *listener_describe(int listener, bool is_tls, char *text, size_t size);
-/* The same, but of every address of the machine "localhost", by which it can be asked from there. */
+/* The same, but of every address of the machine "localhost", by which it can be asked from there.
+ */
 const char *listener_invite(int listener, bool is_tls, char *text, size_t size);
 bool listener_is_path(int listener);
 /* Whether only this machine can connect: by a loopback address or a path. */

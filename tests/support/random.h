@@ -43,7 +43,8 @@ static inline uint64_t random_next(struct random *random) {
 
 /* In [0, bound); the bias of the remainder is below bound / 2^64. */
 static inline uint64_t random_below(struct random *random, uint64_t bound) {
-    return (bound <= 256 && random->left > 0 ? random_take(random, 1) : random_next(random)) % bound;
+    return (bound <= 256 && random->left > 0 ? random_take(random, 1) : random_next(random)) %
+           bound;
 }
 
 /* In [0, 1), 53 bits. */

@@ -180,7 +180,8 @@ START_TEST(expressions_are_their_definition) {
     static struct mask_model model;
     for (size_t i = 0; i < 72; i++)
         for (uint64_t seed = 0; seed < 4; seed++) {
-            model_open(&model, random_seeded(50000 + (uint64_t)_i * 1000 + i * 10 + seed), key_count(i));
+            model_open(&model, random_seeded(50000 + (uint64_t)_i * 1000 + i * 10 + seed),
+                       key_count(i));
             model_add_expression(&model, 1 + (i * 5 + seed * 3) % 12);
             check_model(&model, (struct sharpness){false, false, false});
             model_close(&model);
