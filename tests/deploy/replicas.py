@@ -52,30 +52,28 @@ class Replica:
         return self.process.wait(60)
 
 
-class Balanced:
-    def __init__(self):
-        self.replicas = [Replica(), Replica()]
-        self.port, self.metrics = free_port(), free_port()
+class Proxy:
+    """HAProxy before the replicas at these two ports, whether anything is there or not."""
 
-    def __enter__(self):
-        for replica in self.replicas:
-            replica.start()
-        addresses = {"LISTEN": self.port, "METRICS": self.metrics,
-                     "REPLICA_1": self.replicas[0].port, "REPLICA_2": self.replicas[1].port}
+    def __init__(self, first, second):
+        self.port, self.metrics = free_port(), free_port()
+        addresses = {"LISTEN": self.port, "METRICS": self.metrics, "REPLICA_1": first,
+                     "REPLICA_2": second}
         variables = {name: f"127.0.0.1:{port}" for name, port in addresses.items()}
         self.log = tempfile.TemporaryFile()
-        self.proxy = subprocess.Popen(bound(["haproxy", "-db", "-f", str(CONFIGURATION)]),
-                                      stdout=self.log, stderr=self.log,
-                                      env={**os.environ, **variables})
-        wait_until(lambda: is_ready(self.port))
-        self.wait_until_both_serve()
+        self.process = subprocess.Popen(bound(["haproxy", "-db", "-f", str(CONFIGURATION)]),
+                                        stdout=self.log, stderr=self.log,
+                                        env={**os.environ, **variables})
+
+    def __enter__(self):
         return self
 
     def __exit__(self, *failure):
-        self.proxy.kill()
-        self.proxy.wait()
-        codes = [replica.stop() for replica in self.replicas]
-        assert codes == [0, 0], codes
+        self.end()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
 
     def serving(self):
         """The replicas that HAProxy sends calls to."""
@@ -85,6 +83,25 @@ class Balanced:
         return {number for number in (1, 2)
                 if f'haproxy_server_status{{proxy="calls",server="replica-{number}",state="UP"}} 1'
                 in text}
+
+
+class Balanced:
+    def __init__(self):
+        self.replicas = [Replica(), Replica()]
+
+    def __enter__(self):
+        for replica in self.replicas:
+            replica.start()
+        self.proxy = Proxy(*(replica.port for replica in self.replicas))
+        self.port, self.serving = self.proxy.port, self.proxy.serving
+        wait_until(lambda: is_ready(self.port))
+        self.wait_until_both_serve()
+        return self
+
+    def __exit__(self, *failure):
+        self.proxy.end()
+        codes = [replica.stop() for replica in self.replicas]
+        assert codes == [0, 0], codes
 
     def wait_until_both_serve(self):
         wait_until(lambda: self.serving() == {1, 2})
