@@ -122,7 +122,7 @@ SANITIZE := $(SANITIZE_$(VARIANT))
 
 .PHONY: run test test-all lint build debug asan ubsan tsan tests unit e2e contract fuzz fuzz-replay load mutate bench bench-peers format check-format \
         syntax tidy cppcheck shellcheck page check-page test-browser install uninstall generate clean help setup setup-examples \
-        have-packages FORCE
+        have-packages have-venv FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -365,6 +365,13 @@ $(BUILD)/flags $(BUILD)/sources $(BUILD)/gen/revision.inc: FORCE
 	@printf '%s\n' '$(subst ','\'',$(recorded))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(recorded))' > $@
 FORCE:
+
+# Before anything is built for what then could not run. An environment of `make setup-examples` has no pytest.
+NEED_VENV := e2e contract fuzz fuzz-replay torture coverage test-deploy load races cycles soak chaos link drains \
+             ceiling mutate test-browser generate
+$(NEED_VENV): have-venv
+have-venv:
+	@test -x $(O)/venv/bin/pytest || { echo "Run 'make setup' first: it installs what tests run with into $(O)/venv." >&2; exit 1; }
 
 have-packages:
 	@$(PKG_CONFIG) --exists --print-errors $(PKGS) || \
