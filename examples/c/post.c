@@ -7,44 +7,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define START "; start it with `make run`, or set ATTENTION_URL"
 
-/* Posts the file; the answer, which the caller frees, or NULL, and then what happened is said. */
-static char *post(const char *url, FILE *file, size_t *length) {
-    char problem[CURL_ERROR_SIZE] = "", *answer = NULL;
+/* The answer, which the caller frees, or NULL, and then what to do is said. */
+static char *post(const char *url, const char *path) {
+    char *answer = NULL;
+    size_t length = 0;
     long status = 0;
-    FILE *stream = open_memstream(&answer, length);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return fprintf(stderr, "no map: no %s; run in the root of the project\n", path), NULL;
+    FILE *stream = open_memstream(&answer, &length);
     CURL *curl = curl_easy_init();
     struct curl_slist *type = curl_slist_append(NULL, "Content-Type: application/vnd.safetensors");
-    fseek(file, 0, SEEK_END);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, ftell(file));
     curl_easy_setopt(curl, CURLOPT_READDATA, file);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, type);
     curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, getenv("ATTENTION_KEY"));
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, stream);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, problem);
-    rewind(file);
     const CURLcode code = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_slist_free_all(type);
-    curl_easy_cleanup(curl);
-    fclose(stream);
+    curl_slist_free_all(type), curl_easy_cleanup(curl), fclose(stream), fclose(file);
     if (code == CURLE_OK && status == 200)
         return answer;
-    fprintf(stderr, "no map: %s\n", code == CURLE_OK ? answer : problem);
-    return free(answer), NULL;
+    const char *at = strstr(answer, "\"detail\":\""); /* of a refusal: how to mend it */
+    fprintf(stderr, code ? "no map: nothing answers at %s" : "no map: ", url);
+    for (at = at ? at + 10 : code ? START : "this is not attentiond"; *at && *at != '"'; at++)
+        fputc(*at == '\\' && at[1] ? *++at : *at, stderr);
+    return fputc('\n', stderr), free(answer), NULL;
 }
 
 int main(int argc, char **argv) {
     char url[512];
-    size_t length = 0, rows = 0, columns = 0, begin = 0;
-    unsigned long long header = 0;
-    FILE *file = fopen("examples/data/sentence.safetensors", "rb");
+    size_t rows = 0, columns = 0, begin = 0, header = 0; /* that of 64 bits, as a file has it */
     const char *named = argc > 1 ? argv[1] : getenv("ATTENTION_URL");
     snprintf(url, sizeof url, "%s/v1/attention", named ? named : "http://127.0.0.1:8080");
-    char *answer = file ? post(url, file, &length) : NULL;
+    char *answer = post(url, "examples/data/sentence.safetensors");
     if (answer == NULL)
         return 1;
     memcpy(&header, answer, sizeof header); /* its length stands first, then the header's JSON */
@@ -56,5 +56,5 @@ int main(int argc, char **argv) {
         memcpy(&weight, map + n * sizeof weight, sizeof weight);
         printf("%.6f%c", (double)weight, (n + 1) % columns ? ' ' : '\n');
     }
-    return free(answer), fclose(file);
+    return free(answer), 0;
 }

@@ -5,8 +5,12 @@
 
 export const usual = "http://127.0.0.1:8080";
 
-/** Calls the daemon; `call` is the JSON object of POST /v1/attention. Refusals are Errors. */
+/** What a daemon said no with; any other Error is that nothing of attentiond answered. */
+export class Refusal extends Error {}
+
+/** Calls the daemon; `call` is the JSON object of POST /v1/attention. */
 export async function attention(call, address = usual, key = "") {
+    if (!/^https?:/.test(address)) throw new Error(`${address} is no address; one is ${usual}`);
     const answer = await fetch(`${address}/v1/attention`, {
         method: "POST",
         headers: {
@@ -14,9 +18,13 @@ export async function attention(call, address = usual, key = "") {
             ...(key && { Authorization: `Bearer ${key}` }),
         },
         body: JSON.stringify(call),
+    }).catch((problem) => {
+        const why = problem.cause?.message || problem.cause?.code || problem.message;
+        throw new Error(`nothing answers at ${address} (${why})`);
     });
-    const said = await answer.json();
-    if (!answer.ok) throw new Error(said.detail);
+    const said = await answer.json().catch(() => ({}));
+    if (said.detail) throw new Refusal(said.detail);
+    if (!said.output && !said.weights) throw new Error(`${address} is not attentiond`);
     return said;
 }
 
@@ -33,7 +41,8 @@ if (typeof process !== "undefined") {
         const { weights } = await attention(call, address, process.env.ATTENTION_KEY);
         console.log(mapText(weights[0]));
     } catch (problem) {
-        console.error(`no map from ${address}: ${problem.cause?.message ?? problem.message}`);
+        const mend = "; start it with `make run`, or set ATTENTION_URL";
+        console.error(`no map: ${problem.message}${problem instanceof Refusal ? "" : mend}`);
         process.exitCode = 1;
     }
 }

@@ -42,8 +42,13 @@ def main():
     tensors, _ = tensorfile.load(SAMPLE)
     try:
         answer = attention(address, **tensors, weights={"heads": [1]})
+    except requests.exceptions.SSLError as problem:
+        sys.exit(f"the certificate of {address} is not trusted ({problem}): name the file of its "
+                 "authority in the variable REQUESTS_CA_BUNDLE")
     except requests.ConnectionError:
         sys.exit(f"nothing answers at {address}: {service_address.HOW}")
+    except requests.RequestException:  # no address, or no JSON where a sentence should be
+        sys.exit(f"{address} is not attentiond's address: {service_address.HOW}")
     except ValueError as refusal:
         sys.exit(f"the daemon refused the call: {refusal}")
     for row in answer["weights"][0]:

@@ -74,8 +74,7 @@ def ask(url, tensors, options):
         sys.exit(f"{url} is not attentiond, it answered {answer.status}: "
                  + service_address.HOW)
     except OSError as problem:
-        sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): "
-                 + service_address.HOW)
+        sys.exit(service_address.unreachable(url, problem))
     except (ValueError, http.client.HTTPException):
         sys.exit(f"{url} is not attentiond's address: {service_address.HOW}")
 

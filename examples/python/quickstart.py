@@ -5,6 +5,7 @@ import argparse
 import http.client
 import json
 import os
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -37,8 +38,11 @@ try:
 except urllib.error.HTTPError as answer:
     sys.exit(refusal(answer))
 except OSError as problem:
-    sys.exit(f"nothing answers at {url} ({getattr(problem, 'reason', problem)}): start the daemon "
-             f"with `make run`; {HOW}")
+    reason = getattr(problem, "reason", problem)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        sys.exit(f"the certificate of {url} is not trusted ({reason.verify_message}): name the "
+                 "file of its authority in the variable SSL_CERT_FILE")
+    sys.exit(f"nothing answers at {url} ({reason}): start the daemon with `make run`; {HOW}")
 except (ValueError, http.client.HTTPException):
     sys.exit(f"{url} is not attentiond's address: {HOW}")
 print(result)

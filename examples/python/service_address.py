@@ -3,6 +3,7 @@
 asks for a key, ATTENTION_KEY has it."""
 import argparse
 import os
+import ssl
 
 DEFAULT = os.environ.get("ATTENTION_URL") or "http://127.0.0.1:8080"
 KEY = os.environ.get("ATTENTION_KEY")
@@ -10,6 +11,15 @@ KEY = os.environ.get("ATTENTION_KEY")
 HEADERS = {"Authorization": f"Bearer {KEY}"} if KEY else {}
 HOW = ("start the daemon with `make run`, or give its address, such as http://127.0.0.1:8080, as "
        "the argument or in the variable ATTENTION_URL")
+
+
+def unreachable(url, problem):
+    """The sentence for an OSError: nobody is there, or one whose certificate nobody vouches for."""
+    reason = getattr(problem, "reason", problem)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return (f"the certificate of {url} is not trusted ({reason.verify_message}): name the file "
+                "of its authority in the variable SSL_CERT_FILE")
+    return f"nothing answers at {url} ({reason}): {HOW}"
 
 
 def argument(description):

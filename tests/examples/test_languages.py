@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of every language, built as their first lines say, against the daemon: each prints
-the map of the real sample, which has to be the expected one, and each that finds no daemon ends
-with a sentence and a status that is not 0."""
+the map of the real sample, which has to be the expected one, and each that cannot ends with one
+sentence that says how to mend it and a status that is not 0."""
 import http.server
 import json
 import os
@@ -61,9 +61,18 @@ def in_examples(words):
             for word in words]
 
 
-def run(words, **more):
-    return subprocess.run(in_examples(words), cwd=ROOT, timeout=SECONDS, capture_output=True,
+def run(words, cwd=ROOT, **more):
+    return subprocess.run(in_examples(words), cwd=cwd, timeout=SECONDS, capture_output=True,
                           text=True, **more)
+
+
+def ended(done, *words):
+    """It printed no map, but one sentence that has these words."""
+    assert done.returncode not in (0, -6, -11), done.stdout
+    assert done.stdout == "" and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stderr and "panicked" not in done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
 
 
 @pytest.fixture(scope="session", params=LANGUAGES)
@@ -123,6 +132,32 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def do_GET(self):
+        if self.path.startswith("/typing?"):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(TYPING.encode())
+        else:
+            super().do_GET()
+
+
+# A page of the same origin that holds the example, types the key and shows what then stands there.
+TYPING = """<!DOCTYPE html><iframe></iframe><pre></pre><script>
+const asked = new URLSearchParams(location.search), frame = document.querySelector("iframe");
+frame.src = `/javascript/index.html?daemon=${asked.get("daemon")}`;
+const first = setInterval(() => {
+    const page = frame.contentDocument, form = page.querySelector("form");
+    if (!form || form.hidden || page.title !== "done") return;
+    clearInterval(first);
+    form.elements.key.value = asked.get("key");
+    form.requestSubmit();
+    setInterval(() => {
+        document.querySelector("pre").textContent = page.getElementById("map").textContent;
+    }, 50);
+}, 50);
+</script>"""
+
 
 @pytest.fixture(scope="session")
 def pages():
@@ -134,31 +169,80 @@ def pages():
     server.server_close()
 
 
-def test_the_page_shows_the_expected_map(pages, daemon, tmp_path):
-    """A real browser asks a daemon that is at home at another origin."""
-    page = f"{pages}/javascript/index.html?daemon=http://127.0.0.1:{daemon.port}"
+def shown_by(page, folder):
+    """The text of the page's map, in a real browser."""
     done = run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000", page])
-    shown = re.search(r'<pre id="map">(.*?)</pre>', done.stdout, flags=re.S)
+                f"--user-data-dir={folder}", "--virtual-time-budget=20000", page])
+    shown = re.search(r"<pre[^>]*>(.*?)</pre>", done.stdout, flags=re.S)
     assert shown, done.stdout + done.stderr
-    words, rows = zip(*(line.split(maxsplit=1) for line in shown[1].splitlines()), strict=True)
+    return shown[1]
+
+
+def assert_a_map(text):
+    words, rows = zip(*(line.split(maxsplit=1) for line in text.splitlines()), strict=True)
     assert "animal" in words
     np.testing.assert_allclose(printed_map("\n".join(rows)), expected_map(), atol=1e-6, rtol=0)
 
 
+def test_the_page_shows_the_expected_map(pages, daemon, tmp_path):
+    """The daemon is at home at another origin."""
+    assert_a_map(shown_by(f"{pages}/javascript/index.html?daemon=http://127.0.0.1:{daemon.port}",
+                          tmp_path))
+
+
 def test_the_page_says_what_to_do(pages, tmp_path):
     nobody = f"http://127.0.0.1:{free_port()}"
-    done = run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000",
-                f"{pages}/javascript/index.html?daemon={nobody}"])
-    assert nobody in done.stdout and "make run" in done.stdout, done.stdout + done.stderr
+    shown = shown_by(f"{pages}/javascript/index.html?daemon={nobody}", tmp_path)
+    assert f"nothing answers at {nobody}" in shown and "make run" in shown, shown
+
+
+def test_the_page_asks_for_a_key(pages, guarded, tmp_path):
+    """A refusal is no reason to start the daemon; with the key in its field the map is there."""
+    where = f"daemon={guarded['ATTENTION_URL']}"
+    shown = shown_by(f"{pages}/javascript/index.html?{where}", tmp_path)
+    assert "key" in shown and "make run" not in shown, shown
+    assert_a_map(shown_by(f"{pages}/typing?{where}&key={guarded['ATTENTION_KEY']}", tmp_path))
 
 
 def test_without_a_daemon_it_says_so(program):
-    done = run([*program.run, f"http://127.0.0.1:{free_port()}"])
-    assert done.returncode not in (0, -6, -11), done.stdout
-    assert done.stdout == "" and 0 < len(done.stderr.splitlines()) <= 2, done.stderr
-    assert "Traceback" not in done.stderr and "panicked" not in done.stderr
+    address = f"http://127.0.0.1:{free_port()}"
+    ended(run([*program.run, address]), f"nothing answers at {address}", "`make run`",
+          "ATTENTION_URL")
+
+
+@pytest.mark.parametrize("address", ["localhost:PORT", "127.0.0.1:PORT"])
+def test_an_address_without_its_scheme(program, daemon, address):
+    """curl and its library take it for http, the others say what is missing."""
+    done = run(program.run,
+               env={**os.environ, "ATTENTION_URL": address.replace("PORT", str(daemon.port))})
+    if program.tool in ("curl", "cc"):
+        np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
+    else:
+        ended(done, "http://127.0.0.1:8080", "ATTENTION_URL", f":{daemon.port}")
+
+
+def test_a_refusal_is_its_sentence(program, guarded):
+    """That of a daemon that asks for a key, without the JSON around it."""
+    done = run(program.run, env={**os.environ, "ATTENTION_URL": guarded["ATTENTION_URL"]})
+    ended(done, "operator")
+    assert "{" not in done.stderr and "detail" not in done.stderr, done.stderr
+
+
+def test_quotes_in_a_refusal(program, daemon):
+    """Where the address leads to another path of the daemon, whose refusal names it."""
+    done = run([*program.run, f"http://127.0.0.1:{daemon.port}/wrong"])
+    ended(done, "/wrong/v1/attention")
+    assert "\\" not in done.stderr and "{" not in done.stderr, done.stderr
+
+
+def test_in_another_folder(program, daemon, tmp_path):
+    """Those that look for the sample beside themselves find it, the others say where to be."""
+    words = [EXAMPLES / word if (EXAMPLES / word).is_file() else word for word in program.run]
+    done = run([*words, f"http://127.0.0.1:{daemon.port}"], cwd=tmp_path)
+    if program.tool in ("go", "java", "cc"):
+        ended(done, "examples/data/sentence.safetensors", "root of the project")
+    else:
+        np.testing.assert_allclose(printed_map(done.stdout), expected_map(), atol=1e-6, rtol=0)
 
 
 def test_it_is_short(program):

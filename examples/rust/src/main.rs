@@ -27,11 +27,15 @@ fn run() -> Result<(), Box<dyn Error>> {
         .unwrap_or("http://127.0.0.1:8080".into());
     let key = std::env::var("ATTENTION_KEY").unwrap_or_default(); // where the daemon asks for one
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/sentence.safetensors");
+    if !address.starts_with("http") {
+        return Err(format!("{address} is no address: ATTENTION_URL is such as http://127.0.0.1:8080").into());
+    }
     let answer = minreq::post(format!("{address}/v1/attention"))
         .with_header("Content-Type", "application/vnd.safetensors")
         .with_header("Authorization", format!("Bearer {key}"))
         .with_body(std::fs::read(file)?)
-        .send()?;
+        .send().map_err(|problem| format!("nothing answers at {address} ({problem}); start it with \
+            `make run`, or set ATTENTION_URL"))?;
     if answer.status_code != 200 {
         let problem: JsonValue = answer.as_str()?.parse()?;
         let detail: &String = problem["detail"].get().ok_or("an answer without a sentence")?;
