@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 from conftest import ROOT
+from support.certificates import Authority
 from support.daemon import Daemon, free_port
 from support.keys import KeyFile
 
@@ -127,6 +128,33 @@ def test_a_plain_terminal_gets_plain_signs():
     assert done.returncode == 0 and b"####" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("tokens", [16, 40, 60, 256])
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_map_fits_the_terminal(tokens, columns, tmp_path):
+    """Every query has its row, and the key that it looks at most is as dark in any width."""
+    names = [f"token{number}"[:8] for number in range(tokens)]
+    (tmp_path / "tokens").write_text(json.dumps({"tokens": names}))
+    rows = [[float(key == (query + 3) % tokens) for key in range(tokens)]
+            for query in range(tokens)]
+    done = run("show_map.py", tmp_path / "tokens", "0",
+               stdin=json.dumps({"weights": [rows], "meta": {}}).encode(),
+               env={**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": str(columns)})
+    lines = done.stdout.decode().splitlines()
+    assert max(map(len, lines)) <= columns, max(map(len, lines))
+    drawn = [line for line in lines if "█" in line]
+    assert [line.split()[0] for line in drawn] == names
+    for query, line in enumerate(drawn):
+        assert line.endswith(f"{names[(query + 3) % tokens]} 1.00"), line
+
+
+def test_a_file_has_room_for_any_map(tmp_path):
+    (tmp_path / "tokens").write_text(json.dumps({"tokens": ["a"] * 300}))
+    where = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = run("show_map.py", tmp_path / "tokens", "0", stdin=a_map(300, 300),
+               env={**where, "PYTHONIOENCODING": "utf-8"})
+    assert "█" * 600 in done.stdout.decode(), done.stderr
+
+
 def test_negative_scores_are_drawn():
     done = run("show_map.py", TOKENS, stdin=a_map(16, 16, value=-40.0))
     assert done.returncode == 0 and b"-40.00" in done.stdout, done.stderr
@@ -204,6 +232,24 @@ def test_a_call_that_is_not_served(script, server, words):
         ended(run(script, *CALLERS[script](url)), 1, *words)
 
 
+@pytest.mark.parametrize("script", ["quickstart.py", "oracle.py", "attend.py"])
+def test_a_certificate_that_nobody_vouches_for(script, tmp_path):
+    """With the file of its authority, which the sentence asks for, the call is served."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign("service")
+    ops = free_port()
+    daemon = Daemon("--ops-listen", f"127.0.0.1:{ops}", "--tls-certificate", str(certificate),
+                    "--tls-key", str(key))
+    daemon.client.port = ops  # which speaks no TLS
+    with daemon:
+        url = f"https://127.0.0.1:{daemon.port}"
+        done = run(script, url)
+        ended(done, 1, "certificate", url)
+        variable, = re.findall(r"in the variable (\w+)", done.stderr.decode())
+        done = run(script, url, env={**os.environ, variable: str(authority.certificate)})
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("script", [*CALLERS, "attend.py"])
 def test_the_address_may_stand_in_the_environment(script, daemon):
     address = f"http://127.0.0.1:{daemon.port}"
@@ -239,6 +285,7 @@ def test_a_reader_that_stops_early_ends_a_caller_without_a_word(script, daemon):
 def test_an_address_that_is_none(url):
     ended(run("quickstart.py", url), 1, "http://127.0.0.1:8080", url)
     ended(run("oracle.py", url), 1, "http://127.0.0.1:8080", url)
+    ended(run("attend.py", url), 1, "http://127.0.0.1:8080", url)
     ended(run("sentences.py", "--url", url), 2, "http://127.0.0.1:8080", url)
 
 
