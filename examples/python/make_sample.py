@@ -22,7 +22,7 @@ from minilm import HEAD_SIZE, HEADS, LAYERS, MiniLM, local_attention
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "The animal didn't cross the street because it was too tired."
 LAYER, HEAD = 3, 1
-OPTIONS = {"return": ["output", "weights"]}
+RETURN = ["output", "weights"]
 
 
 def layer_tensors(model, sentence, layer):
@@ -51,6 +51,11 @@ def request_text(tensors, tokens, head):
     parts = [json.dumps(options)[1:-1]]
     parts += [f'"{name}":\n{rows(array)}' for name, array in tensors.items()]
     return "{" + ",\n".join(parts) + "}\n"
+
+
+def options_text(tokens):
+    """Those of the file, which asks for all maps and has names for a picture of them."""
+    return json.dumps({"return": RETURN, "labels": {"q": tokens, "k": tokens}})
 
 
 def folder_that_is_there(name):
@@ -96,7 +101,8 @@ def main():
     files = {
         "sentence.json": request_text(tensors, note["tokens"], asked.head).encode(),
         "sentence.tokens.json": (json.dumps(note) + "\n").encode(),
-        "sentence.safetensors": tensorfile.dumps(tensors, {"attention": json.dumps(OPTIONS)}),
+        "sentence.safetensors": tensorfile.dumps(
+            tensors, {"attention": options_text(note["tokens"])}),
         "sentence.expected.safetensors": tensorfile.dumps(
             {name: exact[name] for name in ("output", "weights", "lse")}),
     }

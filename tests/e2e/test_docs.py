@@ -170,7 +170,7 @@ def curls():
 
 
 # What each pasted command prints, in the README's order.
-PRINTED = ["animal 0.68", "200 image/png", '"weights":[[0.66976', "animal 0.70",
+PRINTED = ["animal 0.68", "200 image/png", "200 image/png", '"weights":[[0.66976', "animal 0.70",
            '"weights":[[1,0]]', '512 535.53 1.0 0.58 0.34', "trophy 0.56",
            "200 application/vnd.safetensors",
            '"mask":"causal(bottom_right) & padding(kv 3,2)"', "\nattention_workers "]

@@ -119,14 +119,29 @@ def test_sample_comes_out_as_expected_from_both_files(client):
     assert text["weights"].tobytes() == raw["weights"][1:2].tobytes()
 
 
+def test_both_files_have_the_tokens_for_a_picture(client):
+    """So the picture of all heads is the same from either."""
+    call = json.loads((DATA / "sentence.json").read_text())
+    del call["weights"]
+    tokens = json.loads((DATA / "sentence.tokens.json").read_text())["tokens"]
+    assert sample()[1]["labels"] == call["labels"] == {"q": tokens, "k": tokens}
+    sent = ((json.dumps(call).encode(), JSON_TYPE),
+            ((DATA / "sentence.safetensors").read_bytes(), SAFETENSORS_TYPE))
+    pictures = [client.send("POST", "/v1/attention", body, {"Content-Type": kind,
+                                                            "Accept": "image/png"}).body
+                for body, kind in sent]
+    assert pictures[0] == pictures[1] and pictures[0].startswith(b"\x89PNG")
+
+
 def test_sample_is_what_the_model_gives(tmp_path):
     done = run("make_sample.py", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    made, _ = safetensors.parse((tmp_path / "sentence.safetensors").read_bytes())
+    made, metadata = safetensors.parse((tmp_path / "sentence.safetensors").read_bytes())
     tensors, options = sample()
     for name in ("q", "k", "v"):
         # another CPU sums the projections in another order
         np.testing.assert_allclose(made[name], tensors[name], rtol=0, atol=1e-4)
+    assert metadata == {"attention": json.dumps(options)}
     exact = attention(tensors["q"], tensors["k"], tensors["v"], options)
     expected, _ = safetensors.parse((DATA / "sentence.expected.safetensors").read_bytes())
     for name, array in expected.items():
