@@ -3,7 +3,9 @@
 its links lead somewhere."""
 import base64
 import hashlib
+import html
 import re
+import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -109,6 +111,27 @@ def test_nothing_is_missing(page):
     text = " ".join(page.text.split())
     for name, response in CONTRACT["components"]["responses"].items():
         assert " ".join(response["description"].replace("`", "").split()) in text, name
+
+
+def test_it_begins_with_a_call_that_works(answer, daemon):
+    section = re.search(r'<section id="call">.*?</section>', answer.body.decode(), flags=re.S)
+    assert section.start() < answer.body.decode().index("Words")
+    command = html.unescape(re.search(r"<code>(curl .*?)</code>", section[0], flags=re.S)[1])
+    done = subprocess.run(["sh", "-c", command.replace(":8080", f":{daemon.port}")],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith('{"output":[[16.604769,26.604769]]'), done.stdout + done.stderr
+
+
+def test_what_is_sent_stands_before_headers(answer):
+    """Those that every operation takes would hide what it is about."""
+    for section in re.findall(r'<section id="\w+">\n<h3>.*?</section>', answer.body.decode(),
+                              flags=re.S):
+        parts = re.findall("<h4>(.*?)</h4>", section)
+        order = ["Body", "Examples", "Parameters", "Headers", "Answers"]
+        assert parts == [part for part in order if part in parts]
+        for part in section.split("<h4>")[1:]:
+            named = re.findall(r'<span class="must">(header|in the query|in the path)', part)
+            assert (set(named) == {"header"}) == part.startswith("Headers</h4>"), section[:60]
 
 
 def test_examples_stand_on_it(page):

@@ -69,16 +69,19 @@ def place(parameter):
     return where[parameter["in"]] + (", a comma list" if parameter.get("explode") is False else "")
 
 
-def parameters(operation):
+def parameters(operation, title, headers):
+    """Those that are headers, or those that are not."""
     rows = []
     for parameter in map(resolve, operation.get("parameters", ())):
+        if (parameter["in"] == "header") != headers:
+            continue
         must = '<span class="must">required</span>' if parameter.get("required") else ""
         schema = parameter["schema"]
         rows.append(f"<div><dt><code>{escape(parameter['name'])}</code>{must}"
                     f'<span class="must">{place(parameter)}</span></dt><dd>'
                     f'<p class="kind">{RENDER.kind(schema)}{RENDER.notes(schema)}</p>\n'
                     f"{paragraphs(parameter.get('description', ''))}</dd></div>\n")
-    return f"<h4>Parameters</h4>\n<dl>\n{''.join(rows)}</dl>\n" if rows else ""
+    return f"<h4>{title}</h4>\n<dl>\n{''.join(rows)}</dl>\n" if rows else ""
 
 
 def content_rows(content):
@@ -162,9 +165,24 @@ def operation_section(path, method, operation):
     return (f'<section id="{name}">\n<h3>{heading(path, method)}'
             f'<a class="anchor" href="#{name}" aria-label="link to {name}">#</a></h3>\n'
             f'<p class="lead">{inline(operation["summary"])}</p>\n'
-            f"{paragraphs(operation.get('description', ''))}{parameters(operation)}"
-            f"{request_body(operation)}{examples(path, operation)}{responses(operation)}"
-            "</section>\n")
+            f"{paragraphs(operation.get('description', ''))}"
+            f"{request_body(operation)}{examples(path, operation)}"
+            f"{parameters(operation, 'Parameters', headers=False)}"
+            f"{parameters(operation, 'Headers', headers=True)}{responses(operation)}</section>\n")
+
+
+def first_call():
+    """A command to paste, of the first example of the first path that is posted to."""
+    path, operation = next((path, operation) for path, method, operation in operations()
+                           if method == "post")
+    content = operation["requestBody"]["content"][JSON_TYPE]
+    value = json.dumps(next(iter(content["examples"].values()))["value"])
+    command = (f"curl -sS {CONTRACT['servers'][0]['url']}{path} \\\n"
+               f"    -H 'Content-Type: {JSON_TYPE}' \\\n    -d '{value}'")
+    return (f'<section id="call">\n<pre><code>{escape(command)}</code></pre>\n'
+            "<p>This is a whole call; where the daemon has another address, put that of this page "
+            "in its place. A daemon with keys wants <code>-H 'Authorization: Bearer KEY'</code> "
+            "too.</p>\n</section>\n")
 
 
 def statuses_of(name):
@@ -230,7 +248,7 @@ def page(style):
 <p class="jump"><a href="#contents">Contents</a></p>
 <h1>{escape(info["title"])} <span class="soft">{escape(info["version"])}</span></h1>
 <p class="lead">{inline(info["summary"])}</p>
-<p><a href="/openapi.yaml">openapi.yaml</a> is the same as a machine reads it.</p>
+{first_call()}<p><a href="/openapi.yaml">openapi.yaml</a> is the same as a machine reads it.</p>
 {paragraphs(info["description"])}{sections}<h2 id="errors">Errors</h2>
 <p>Every error is a problem document (RFC 9457), whose <code>type</code> programs can rely on.</p>
 <dl>
