@@ -131,6 +131,17 @@ def test_errors_are_read(said):
     assert 'There is no model "m"' in lines.get("no such model", 'There is no model "m"')
 
 
+def test_the_lines_of_the_page_work_with_kserve(daemon):
+    page = (ROOT / "docs" / "open-inference-protocol.md").read_text()
+    lines, = (block for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
+              if "kserve" in block)
+    done = subprocess.run([VENV / "bin/python", "-c",
+                           lines.replace("127.0.0.1:8080", f"127.0.0.1:{daemon.port}")],
+                          timeout=SECONDS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\(1, 8, 128, 64\) [a-z0-9-]+\n", done.stdout), done.stdout
+
+
 # perf_analyzer
 
 
