@@ -32,6 +32,24 @@ def test_output_in_every_rank_and_type(served, shape, dtype, error):
     assert answer.weights is None and answer.lse is None and answer.stats is None
 
 
+@pytest.mark.parametrize("number", [int, float])
+def test_lists_of_numbers_are_float32_as_in_json(served, number):
+    """Whole numbers, too, which numpy makes int64 of."""
+    lists = [np.arange(rows * 2).reshape(rows, 2).astype(number).tolist() for rows in (1, 3, 3)]
+    q, k, v = (np.array(rows, np.float32) for rows in lists)
+    answer = served.attention(*lists, bias=[[0.5, 0, 0]])
+    usual = served.attention(q, k, v, bias=[[0.5, 0, 0]])
+    assert answer.output.dtype == np.float32
+    assert answer.output.tobytes() == usual.output.tobytes()
+    double = served.attention(*([list(row) for row in x.astype(np.float64)] for x in (q, k, v)))
+    assert double.output.dtype == np.float64  # a list of numpy's numbers has numpy's type
+
+
+def test_an_array_of_whole_numbers_is_refused(served):
+    with pytest.raises(attentiond.Refused, match="got int64; convert it"):
+        served.attention(np.array([[1, 0]]), [[1, 0]], [[1, 0]])
+
+
 def test_all_that_can_come_back(served):
     q, k, v = tensors(2, 4, 6, 8, kv_heads=2)
     options = {"mask": "causal", "scale": 0.3, "softcap": 2.0, "sink": [0.1, 0.2, 0.3, 0.4]}

@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from attentiond import _options, _safetensors
 from attentiond._result import Attention, Merged
-from attentiond._types import Array
+from attentiond._types import Array, tensor
 
 T = TypeVar("T")
 
@@ -42,13 +40,13 @@ def attention(q: Array, k: Array, v: Array, wanted: Sequence[str] | None,
               options: Mapping[str, Any]) -> Call[Attention]:
     if wanted is not None:
         options = {**options, "return": list(wanted)}
-    return _tensor_call("/v1/attention", {"q": np.asarray(q), "k": np.asarray(k),
-                                          "v": np.asarray(v)}, options, Attention._read)
+    return _tensor_call("/v1/attention", {"q": tensor(q), "k": tensor(k), "v": tensor(v)}, options,
+                        Attention._read)
 
 
 def merge(outputs: Array, lses: Array, options: Mapping[str, Any]) -> Call[Merged]:
-    return _tensor_call("/v1/merge", {"outputs": np.asarray(outputs), "lses": np.asarray(lses)},
-                        options, Merged._read)
+    return _tensor_call("/v1/merge", {"outputs": tensor(outputs), "lses": tensor(lses)}, options,
+                        Merged._read)
 
 
 def scaling(options: Mapping[str, Any]) -> Call[dict[str, Any]]:

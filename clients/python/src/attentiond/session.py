@@ -10,14 +10,12 @@ import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from attentiond import _calls
 from attentiond._calls import Call
 from attentiond._errors import AttentionError, Refused
 from attentiond._options import Wanted
 from attentiond._result import Attention
-from attentiond._types import Array
+from attentiond._types import Array, tensor
 
 T = TypeVar("T")
 #: What is done with a session, whoever carries its calls: it gives calls, gets their answers or
@@ -44,9 +42,9 @@ class _Facts:
 
     def _step(self, q: Array, k: Array, v: Array, layer: int, wanted: Sequence[Wanted] | None,
               options: Mapping[str, Any]) -> _Steps[Attention]:
-        position, rows = self.lengths[layer], np.asarray(k).shape[-2]
+        tensors = {"q": tensor(q), "k": tensor(k), "v": tensor(v)}
+        position, rows = self.lengths[layer], tensors["k"].shape[-2]
         said = {"layer": layer, "position": position, **options}
-        tensors = {"q": np.asarray(q), "k": np.asarray(k), "v": np.asarray(v)}
         answer: Attention
         try:
             answer = yield self._attention(tensors, wanted, said)
@@ -60,7 +58,7 @@ class _Facts:
     def _attend(self, q: Array, layer: int, position: int | None, wanted: Sequence[Wanted] | None,
                 options: Mapping[str, Any]) -> Call[Attention]:
         said = {"layer": layer, "position": position, "append": False, **options}
-        return self._attention({"q": np.asarray(q)}, wanted, said)
+        return self._attention({"q": tensor(q)}, wanted, said)
 
     def _fork(self, id: str | None) -> Call[dict[str, Any]]:
         return self._call("POST", "/fork", {"id": id or uuid.uuid4().hex}, _calls.read_json)
