@@ -6,6 +6,7 @@
 #ifndef TESTS_SUPPORT_RANDOM_H
 #define TESTS_SUPPORT_RANDOM_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,8 +42,9 @@ static inline uint64_t random_next(struct random *random) {
     return z ^ z >> 31;
 }
 
-/* In [0, bound); the bias of the remainder is below bound / 2^64. */
+/* In [0, bound), bound > 0; the bias of the remainder is below bound / 2^64. */
 static inline uint64_t random_below(struct random *random, uint64_t bound) {
+    assert(bound > 0);
     return (bound <= 256 && random->left > 0 ? random_take(random, 1) : random_next(random)) %
            bound;
 }
