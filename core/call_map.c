@@ -103,6 +103,7 @@ static enum attn_status resolve_top_k(struct attn_call *call, const struct attn_
                                       struct attn_error *error) {
     static const char pointer[] = "/weights/top_k";
     const unsigned both = ATTN_RETURN_WEIGHTS | ATTN_RETURN_SCORES;
+    call->top_k = 0; /* a kept call has that of its answer */
     if (!map->top_k_given)
         return ATTN_OK;
     if (map->top_k < 1 || (uint64_t)map->top_k > REDUCED_MAX || call->Tk > REDUCED_MAX)

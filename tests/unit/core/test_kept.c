@@ -341,6 +341,27 @@ START_TEST(what_is_not_wanted_any_more_ends) {
 }
 END_TEST
 
+/* Whatever its answer showed of the map, a part is what it is asked to be. */
+START_TEST(a_part_has_nothing_of_what_the_answer_showed) {
+    struct executor_case c;
+    struct keeping keeping;
+    struct redone redone;
+    const struct attn_kept_part part = {.returns = ATTN_RETURN_WEIGHTS};
+    case_open(&c, 0, (size_t)_i, ATTN_FLOAT32, RUN_BHTD);
+    c.run.request.returns = ATTN_RETURN_WEIGHTS;
+    c.run.request.map.top_k_given = true;
+    c.run.request.map.top_k = 1;
+    keep(&keeping, &c.run, ATTN_FLOAT32);
+    redo(&redone, keeping.kept, &part);
+    ck_assert(redone.result.tensors[ATTN_RESULT_WEIGHTS].wanted);
+    ck_assert(!redone.result.tensors[ATTN_RESULT_TOP_K_WEIGHTS].wanted);
+    ck_assert(!redone.result.tensors[ATTN_RESULT_TOP_K_INDICES].wanted);
+    redone_close(&redone);
+    keeping_close(&keeping);
+    run_close(&c.run);
+}
+END_TEST
+
 static Suite *kept_suite(void) {
     Suite *suite = suite_create("kept");
     TCase *kernels = tcase_create("kernels");
@@ -354,6 +375,7 @@ static Suite *kept_suite(void) {
     tcase_add_loop_test(kernels, statistics_are_the_answers, 0, count);
     tcase_add_loop_test(kernels, a_narrower_copy_is_near, 0, count);
     tcase_add_loop_test(kernels, a_narrower_copys_rows_are_its_own, 0, count);
+    tcase_add_loop_test(kernels, a_part_has_nothing_of_what_the_answer_showed, 0, count);
     tcase_add_test(calls, float16_is_for_what_it_holds);
     tcase_add_test(calls, a_part_costs_what_it_holds);
     tcase_add_test(calls, what_there_is_not_is_refused);
