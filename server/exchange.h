@@ -139,6 +139,7 @@ struct exchange {
     size_t reserved_of_key; /* of the key's memory; as `reserved` */
     bool is_counted;        /* among the key's requests in flight */
     bool is_left_alone;     /* it was woken before its worker was done, who may hold on to it */
+    bool has_changed;       /* something that others see: no answer says that it failed */
     bool is_lost;        /* it was done, and there was no memory to say so: no answer says else */
     double wait_seconds; /* until a quota lets it in */
     char challenge[128], location[REQUEST_ID_SIZE + 32];

@@ -77,8 +77,12 @@ enum attn_status attention_call_encode(struct attention_call *attention,
 static enum attn_status encode(struct call_work *work) {
     struct attention_call *attention = (struct attention_call *)work;
     struct codec_report report = {.id = NULL};
-    capture_call_end(&attention->keeping, &report);
+    capture_call_report(&attention->keeping, &report);
     return attention_call_encode(attention, &report);
+}
+
+static void settle(struct call_work *work, bool succeeded) {
+    capture_call_settle(&((struct attention_call *)work)->keeping, succeeded);
 }
 
 void attention_call_count(const struct call_work *work, struct exchange *exchange) {
@@ -87,8 +91,10 @@ void attention_call_count(const struct call_work *work, struct exchange *exchang
     const double computed = (double)atomic_load(&attention->tensors.result.scores_computed);
     exchange->kernel = plan->kernel->name;
     exchange->shape = latency_shape_of(attention->call.Tq, attention->call.Tk);
-    if (attention->keeping.capture != NULL)
+    if (attention->keeping.capture != NULL) {
         memcpy(exchange->kept_as, attention->keeping.capture->id, sizeof exchange->kept_as);
+        exchange->has_changed = true;
+    }
     const struct metrics_call counted = {
         .kernel = exchange->kernel,
         .flops = plan->flops,
@@ -111,6 +117,7 @@ static const struct call_kind KIND = {
     .prepare = prepare,
     .compute = attention_call_compute,
     .encode = encode,
+    .settle = settle,
     .count = attention_call_count,
     .close = attention_call_close,
     .ask_for_less =

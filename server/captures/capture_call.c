@@ -108,19 +108,21 @@ enum attn_status capture_call_begin(struct capture_call *keeping, const struct e
         captures_begin(captures, exchange_account(exchange), sizes.all, &keeping->refusal);
     if (keeping->capture == NULL)
         return ATTN_OK;
-    keeping->refusal = NULL;
     fill(keeping->capture, request, call, plan, dtype, &sizes);
     if (!keeping->capture->kept->narrowed)
         result->rows = &keeping->capture->kept->rows;
     return ATTN_OK;
 }
 
-void capture_call_end(struct capture_call *keeping, struct codec_report *report) {
+void capture_call_report(const struct capture_call *keeping, struct codec_report *report) {
     report->capture_refusal = keeping->refusal;
-    if (keeping->capture == NULL)
-        return;
-    captures_publish(keeping->capture);
-    report->capture_id = keeping->capture->id;
+    if (keeping->capture != NULL)
+        report->capture_id = keeping->capture->id;
+}
+
+void capture_call_settle(struct capture_call *keeping, bool succeeded) {
+    if (succeeded && keeping->capture != NULL)
+        captures_publish(keeping->capture);
 }
 
 void capture_call_close(struct capture_call *keeping) {

@@ -20,8 +20,10 @@ enum attn_status capture_call_begin(struct capture_call *keeping, const struct e
                                     const struct codec_request *request,
                                     const struct attn_call *call, const struct attn_plan *plan,
                                     struct attn_result *result, struct attn_error *error);
-/* The call was computed: shows it, and says so in the report. */
-void capture_call_end(struct capture_call *keeping, struct codec_report *report);
+/* The call was computed: the report says what becomes of it. */
+void capture_call_report(const struct capture_call *keeping, struct codec_report *report);
+/* How the call ended: it is shown if its answer is there, and nothing can keep it back any more. */
+void capture_call_settle(struct capture_call *keeping, bool succeeded);
 /* Every call's end, kept or not. */
 void capture_call_close(struct capture_call *keeping);
 

@@ -86,9 +86,11 @@ static enum attn_status keep(struct remask_call *remask) {
                            &remask->kept, &remask->plan, &remask->tensors.result,
                            &work->error) != ATTN_OK)
         return work->error.status;
-    if (remask->keeping.capture == NULL)
-        return attn_fail(&work->error, ATTN_OVERLOADED, "", "It cannot be kept: %s.",
-                         remask->keeping.refusal);
+    const char *const refusal = remask->keeping.refusal;
+    if (refusal != NULL)
+        return attn_fail(&work->error,
+                         refusal == CAPTURES_LACK_MEMORY ? ATTN_NO_MEMORY : ATTN_OVERLOADED, "",
+                         "It cannot be kept: %s.", refusal);
     remask->keeping.capture->kept->given_dtype = source->given_dtype;
     return ATTN_OK;
 }
@@ -140,19 +142,27 @@ static void compute(struct call_work *work, size_t task, void *workspace,
 }
 
 static enum attn_status encode(struct call_work *work) {
-    struct remask_call *remask = (struct remask_call *)work;
-    struct codec_report report = {.id = NULL};
-    struct text out = {0};
-    capture_call_end(&remask->keeping, &report);
-    capture_text_write(&out, remask->keeping.capture, false);
-    text_add(&out, "\n", 1);
-    return capture_answer_take(work, &out);
+    (void)work;
+    return ATTN_OK;
 }
 
+static void settle(struct call_work *work, bool succeeded) {
+    capture_call_settle(&((struct remask_call *)work)->keeping, succeeded);
+}
+
+/* Its text is small, and written where it is answered: nothing may fail once others have gone for
+   the capture. */
 static void count(const struct call_work *work, struct exchange *exchange) {
     const struct remask_call *remask = (const struct remask_call *)work;
+    capture_text_write(&exchange->text, remask->keeping.capture, false);
+    text_add(&exchange->text, "\n", 1);
+    exchange->is_lost = exchange->text.failed;
+    exchange_answer_text(exchange, "application/json");
     snprintf(exchange->location, sizeof exchange->location, "/v1/captures/%s",
              remask->keeping.capture->id);
+    exchange->has_changed = true;
+    if (exchange->is_lost)
+        return;
     exchange->answer.status = 201;
     exchange->answer.location = exchange->location;
 }
@@ -171,6 +181,7 @@ static const struct call_kind KIND = {
     .prepare = prepare,
     .compute = compute,
     .encode = encode,
+    .settle = settle,
     .count = count,
     .close = close_call,
     .ask_for_less = "Ask for it when less is in flight.",

@@ -146,7 +146,10 @@ static double now_seconds(void) {
     return (double)milliseconds / 1e3;
 }
 
-static struct capture *make(struct captures *captures, struct capture_owner *owner, size_t bytes) {
+const char CAPTURES_LACK_MEMORY[] = "there is no memory to keep the call now";
+
+/* Nobody's yet. */
+static struct capture *make(size_t bytes) {
     struct capture *capture = calloc(1, sizeof *capture);
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (capture == NULL || memory == NULL) {
@@ -154,8 +157,6 @@ static struct capture *make(struct captures *captures, struct capture_owner *own
         free(memory);
         return NULL;
     }
-    capture->captures = captures;
-    capture->owner = owner;
     capture->memory = memory;
     capture->bytes = bytes;
     capture->created = now_seconds();
@@ -164,38 +165,39 @@ static struct capture *make(struct captures *captures, struct capture_owner *own
     return capture;
 }
 
-/* Bytes for a capture that does not exist yet; NULL when there are none. */
-static struct capture_owner *begin(struct captures *captures, struct account *account,
-                                   size_t bytes) {
-    captures_lock(captures);
+/* Room for it; or why there is none. */
+static const char *let_in(struct captures *captures, struct account *account,
+                          struct capture *capture) {
     expire(captures);
     struct capture_owner *owner = captures_make_owner(captures, account);
-    const bool taken = owner != NULL && captures_take(captures, owner, bytes, true);
-    if (taken)
-        owner->captures++;
-    captures->refused += !taken;
-    captures_unlock(captures);
-    return taken ? owner : NULL;
+    if (owner == NULL)
+        return CAPTURES_LACK_MEMORY;
+    if (!captures_take(captures, owner, capture->bytes, true))
+        return "captures are full, and what may go for this call is not enough: others are "
+               "pinned, in use, or within another key's share; drop some";
+    owner->captures++;
+    capture->captures = captures;
+    capture->owner = owner;
+    return NULL;
 }
 
+/* Memory comes first, for others go for the room; it is not written to before there is room. */
 struct capture *captures_begin(struct captures *captures, struct account *account, size_t bytes,
                                const char **refusal) {
-    struct capture_owner *owner = begin(captures, account, bytes);
-    *refusal = bytes > captures->options.bytes
-                   ? "the call needs more than captures may hold (capture_bytes)"
-                   : "captures are full, and what may go for this call is not enough: others are "
-                     "pinned, in use, or within another key's share; drop some";
-    if (owner == NULL)
-        return NULL;
-    struct capture *capture = make(captures, owner, bytes);
-    if (capture != NULL)
-        return capture;
-    *refusal = "there is no memory to keep the call now";
+    const bool fits = bytes <= captures->options.bytes;
+    struct capture *capture = fits ? make(bytes) : NULL;
+    *refusal =
+        fits ? CAPTURES_LACK_MEMORY : "the call needs more than captures may hold (capture_bytes)";
     captures_lock(captures);
-    captures_give_back(captures, owner, bytes);
-    owner->captures--;
-    captures->refused++;
+    if (capture != NULL)
+        *refusal = let_in(captures, account, capture);
+    captures->refused += *refusal != NULL;
     captures_unlock(captures);
+    if (*refusal == NULL)
+        return capture;
+    if (capture != NULL)
+        free(capture->memory);
+    free(capture);
     return NULL;
 }
 

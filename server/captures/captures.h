@@ -70,6 +70,7 @@ const struct captures_options *captures_options(const struct captures *captures)
  * for it. NULL with a sentence in *refusal (static text) when there is none, and then nothing was
  * dropped. The caller fills in the call and publishes it, or lets it go.
  */
+extern const char CAPTURES_LACK_MEMORY[]; /* that sentence where the system gives none */
 struct capture *captures_begin(struct captures *captures, struct account *account, size_t bytes,
                                const char **refusal);
 /* Puts it at the head of the list; its memory does not change any more. */

@@ -82,6 +82,11 @@ void capture_show_handle(struct exchange *exchange) {
     exchange_answer_text(exchange, JSON_TYPE);
 }
 
+static void answer_changed(struct exchange *exchange) {
+    exchange->has_changed = true;
+    exchange_answer(exchange, 204, NULL, NULL, 0);
+}
+
 static void pin(struct exchange *exchange, bool pinned) {
     struct capture *capture = alone_of_path(exchange);
     if (capture == NULL)
@@ -90,7 +95,7 @@ static void pin(struct exchange *exchange, bool pinned) {
     const size_t bytes = capture->bytes;
     capture_unref(capture);
     if (done)
-        exchange_answer(exchange, 204, NULL, NULL, 0);
+        answer_changed(exchange);
     else
         exchange_fail(exchange, PROBLEM_CAPTURES_PINNED,
                       "A key may pin half of what others leave unpinned of capture_bytes, and with "
@@ -112,12 +117,12 @@ void capture_drop_handle(struct exchange *exchange) {
         return;
     captures_drop(capture);
     capture_unref(capture);
-    exchange_answer(exchange, 204, NULL, NULL, 0);
+    answer_changed(exchange);
 }
 
 void captures_drop_handle(struct exchange *exchange) {
     if (!has_no_query(exchange))
         return;
     captures_drop_all(exchange->service->captures, exchange_account(exchange));
-    exchange_answer(exchange, 204, NULL, NULL, 0);
+    answer_changed(exchange);
 }

@@ -116,10 +116,11 @@ static struct MHD_Response *make_response(struct exchange *exchange) {
 
 /* Of such a call nobody may say that it failed: without its answer the connection ends, as when the
    answer is lost on its way. */
-static bool has_changed_session(const struct exchange *exchange) {
+static bool has_changed(const struct exchange *exchange) {
     const struct route *route = exchange->route;
-    return exchange->is_lost || (exchange->answer.problem == 0 && route != NULL &&
-                                 route->access == ACCESS_SESSIONS && route->method != HTTP_GET);
+    return exchange->is_lost || exchange->has_changed ||
+           (exchange->answer.problem == 0 && route != NULL && route->access == ACCESS_SESSIONS &&
+            route->method != HTTP_GET);
 }
 
 bool http_answer(struct MHD_Connection *connection, struct exchange *exchange) {
@@ -127,7 +128,7 @@ bool http_answer(struct MHD_Connection *connection, struct exchange *exchange) {
     struct MHD_Response *const response = exchange->is_lost ? NULL : make_response(exchange);
     bool queued;
     exchange->sent = clock_now();
-    if (response == NULL && has_changed_session(exchange))
+    if (response == NULL && has_changed(exchange))
         return false;
     if (response == NULL) {
         exchange->answer.problem = 0; /* whatever else it was refused for is not said */

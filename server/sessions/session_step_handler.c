@@ -128,7 +128,7 @@ static enum attn_status encode(struct call_work *work) {
     struct session_call *call = call_of(work);
     const struct codec_step step = {call->step.layer, call->step.position, call->step.length};
     struct codec_report report = {.step = &step};
-    capture_call_end(&call->attention.keeping, &report);
+    capture_call_report(&call->attention.keeping, &report);
     return attention_call_encode(&call->attention, &report);
 }
 
@@ -138,6 +138,7 @@ static void settle(struct call_work *work, bool succeeded) {
     if (succeeded)
         metrics_count_step(work->exchange->service->metrics, rows, clock_now() - call->began);
     session_step_end(&call->step, succeeded);
+    capture_call_settle(&call->attention.keeping, succeeded);
     session_wait_end(&call->wait);
 }
 
