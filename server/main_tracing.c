@@ -14,6 +14,6 @@ bool main_start_tracing(struct service *service, const struct attn_config *confi
         return true;
     service->tracing = tracing_start(&options);
     if (service->tracing == NULL)
-        main_print_error("the thread that sends spans cannot be started");
+        main_print_error("spans cannot be sent: there is no memory, or no thread, to do it");
     return service->tracing != NULL;
 }

@@ -78,21 +78,26 @@ static bool load_key(struct identity *identity, const char *path, char *error, s
     return answer == 0 || complain(error, error_size, "tls_key", path, gnutls_strerror(answer));
 }
 
-/* Whether certificate and key belong together, by the id of the public key. */
-static bool is_pair(const struct identity *identity) {
+/* NULL when certificate and key belong together, by the id of the public key. */
+static const char *why_no_pair(const struct identity *identity) {
     unsigned char certified[KEY_ID_SIZE], own[KEY_ID_SIZE];
     size_t certified_size = sizeof certified, own_size = sizeof own;
     gnutls_pubkey_t public_key;
-    if (gnutls_pubkey_init(&public_key) != 0)
-        return false;
-    const bool is_it =
-        gnutls_pubkey_import_privkey(public_key, identity->key, 0, 0) == 0 &&
-        gnutls_pubkey_get_key_id(public_key, GNUTLS_KEYID_USE_SHA256, own, &own_size) == 0 &&
-        gnutls_pubkey_get_key_id(identity->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, certified,
-                                 &certified_size) == 0 &&
-        own_size == certified_size && memcmp(own, certified, own_size) == 0;
+    int answer = gnutls_pubkey_init(&public_key);
+    if (answer != 0)
+        return gnutls_strerror(answer);
+    answer = gnutls_pubkey_import_privkey(public_key, identity->key, 0, 0);
+    if (answer == 0)
+        answer = gnutls_pubkey_get_key_id(public_key, GNUTLS_KEYID_USE_SHA256, own, &own_size);
+    if (answer == 0)
+        answer = gnutls_pubkey_get_key_id(identity->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256,
+                                          certified, &certified_size);
     gnutls_pubkey_deinit(public_key);
-    return is_it;
+    if (answer != 0)
+        return gnutls_strerror(answer);
+    return own_size == certified_size && memcmp(own, certified, own_size) == 0
+               ? NULL
+               : "it does not belong to the certificate";
 }
 
 static bool load_chain(struct identity *identity, const char *path, char *error,
@@ -142,9 +147,9 @@ static struct identity *identity_load(const struct http_tls_files *files, char *
     bool is_fine = load_chain(identity, files->certificate, error, error_size) &&
                    read_expiry(identity, files->certificate, error, error_size) &&
                    load_key(identity, files->key, error, error_size);
-    if (is_fine && !is_pair(identity))
-        is_fine = complain(error, error_size, "tls_key", files->key,
-                           "it does not belong to the certificate");
+    const char *const fault = is_fine ? why_no_pair(identity) : NULL;
+    if (fault != NULL)
+        is_fine = complain(error, error_size, "tls_key", files->key, fault);
     if (is_fine)
         return identity;
     identity_free(identity);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECT_MS = 2000 };
+enum { CONNECT_MS = 2000, REASON_SIZE = 256 };
 
 struct functions {
     CURLcode (*global_init)(long flags);
@@ -29,16 +29,28 @@ struct trace_curl {
     struct curl_slist *headers;
 };
 
+/* What the loader says was wrong, behind what it said before. */
+static void add_reason(char *reason, size_t size) {
+    const char *const text = dlerror();
+    const size_t used = strlen(reason);
+    snprintf(reason + used, size - used, "%s%s", used == 0 ? "" : "; ",
+             text == NULL ? "unknown" : text);
+}
+
 /* The library's soname has been the same since 2006. It stays loaded. */
-static void *load(void) {
+static void *load(char *reason, size_t size) {
     static const char *const names[] = {"libcurl-gnutls.so.4", "libcurl.so.4"};
     void *library = NULL;
-    for (size_t i = 0; library == NULL && i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; library == NULL && i < sizeof names / sizeof *names; i++) {
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (library == NULL)
+            add_reason(reason, size);
+    }
     return library;
 }
 
-static bool find_functions(struct functions *call) {
+/* False with `reason` saying why. */
+static bool find_functions(struct functions *call, char *reason, size_t size) {
 #define FUNCTION(name) \
     { "curl_" #name, offsetof(struct functions, name) }
     static const struct {
@@ -49,19 +61,22 @@ static bool find_functions(struct functions *call) {
                 FUNCTION(easy_perform),  FUNCTION(easy_strerror),  FUNCTION(slist_append),
                 FUNCTION(slist_free_all)};
 #undef FUNCTION
-    void *const library = load();
+    reason[0] = '\0';
+    void *const library = load(reason, size);
     for (size_t i = 0; library != NULL && i < sizeof rows / sizeof *rows; i++) {
         void *const found = dlsym(library, rows[i].name);
-        if (found == NULL)
+        if (found == NULL) {
+            add_reason(reason, size);
             return false;
+        }
         memcpy((char *)call + rows[i].at, &found, sizeof found);
     }
     return library != NULL;
 }
 
-bool trace_curl_exists(void) {
+bool trace_curl_exists(char *reason, size_t size) {
     struct functions call;
-    return find_functions(&call);
+    return find_functions(&call, reason, size);
 }
 
 static size_t pass_over(const char *data, size_t size, size_t count, void *context) {
@@ -93,8 +108,9 @@ static bool add_header(struct trace_curl *curl, const char *line) {
 }
 
 struct trace_curl *trace_curl_open(const char *url) {
+    char reason[REASON_SIZE];
     struct trace_curl *const curl = calloc(1, sizeof *curl);
-    if (curl == NULL || !find_functions(&curl->call) ||
+    if (curl == NULL || !find_functions(&curl->call, reason, sizeof reason) ||
         curl->call.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(curl);
         return NULL;

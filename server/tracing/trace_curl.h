@@ -17,8 +17,8 @@ enum trace_outcome {
     TRACE_REFUSED /* it was not taken, or nobody knows: it is not to be sent again */
 };
 
-/* Whether there is a libcurl. */
-bool trace_curl_exists(void);
+/* Whether there is a libcurl that can be loaded; `reason` says why not. */
+bool trace_curl_exists(char *reason, size_t size);
 
 /* For posting JSON to `url`, *borrowed*, from one thread. NULL when there is no memory for it. */
 struct trace_curl *trace_curl_open(const char *url);

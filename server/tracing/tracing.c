@@ -11,7 +11,7 @@
 #include "server/clock.h"
 #include "server/tracing/trace_curl.h"
 
-enum { QUEUE = 2048, BATCH = 128, URL_SIZE = 1024, REASON_SIZE = 200 };
+enum { QUEUE = 2048, BATCH = 128, URL_SIZE = 1024, REASON_SIZE = 200, LOADER_SIZE = 256 };
 enum {
     GATHER_MS = 500,     /* how long a request waits for others to be sent with it */
     SEND_MS = 5000,      /* the longest that one POST takes */
@@ -61,12 +61,14 @@ bool tracing_check(const char *endpoint, char *error, size_t size) {
                  endpoint);
         return false;
     }
-    if (trace_curl_exists())
+    char reason[LOADER_SIZE];
+    if (trace_curl_exists(reason, sizeof reason))
         return true;
     snprintf(error, size,
-             "otlp_endpoint: spans are sent by libcurl, and there is none on this machine. "
-             "Install it (Debian: libcurl3-gnutls, libcurl3t64-gnutls from 13 on), or leave the "
-             "option out.");
+             "otlp_endpoint: spans are sent by libcurl, which cannot be loaded: %s. Where there is "
+             "none, install it (Debian: libcurl3-gnutls, libcurl3t64-gnutls from 13 on), or leave "
+             "the option out.",
+             reason);
     return false;
 }
 
@@ -266,6 +268,17 @@ static bool await_end(struct tracing *tracing, int64_t until) {
     return has_ended;
 }
 
+/* Of what there was: a start that failed ends with why it did. */
+static void tell_counts(const struct tracing *tracing) {
+    const struct tracing_counts counts = tracing_count(tracing);
+    char text[120];
+    if (counts.sent + counts.dropped == 0)
+        return;
+    snprintf(text, sizeof text, "%llu spans were sent, %llu dropped",
+             (unsigned long long)counts.sent, (unsigned long long)counts.dropped);
+    access_log_event(tracing->options.log, "tracing", text);
+}
+
 /* A resolver of names that hangs is not waited for: then the thread keeps its memory, for the
    process ends. */
 void tracing_stop(struct tracing *tracing) {
@@ -279,10 +292,6 @@ void tracing_stop(struct tracing *tracing) {
     if (!await_end(tracing, now + LAST_WAIT_MS * CLOCK_MS))
         return;
     pthread_join(tracing->thread, NULL);
-    const struct tracing_counts counts = tracing_count(tracing);
-    char text[120];
-    snprintf(text, sizeof text, "%llu spans were sent, %llu dropped",
-             (unsigned long long)counts.sent, (unsigned long long)counts.dropped);
-    access_log_event(tracing->options.log, "tracing", text);
+    tell_counts(tracing);
     release(tracing);
 }

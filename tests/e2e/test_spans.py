@@ -174,6 +174,17 @@ def ends_soon(daemon):
     return time.monotonic() - began < 4
 
 
+def test_a_libcurl_that_cannot_be_loaded_says_why(tmp_path):
+    for name in ("libcurl-gnutls.so.4", "libcurl.so.4"):
+        (tmp_path / name).write_bytes(b"no library")
+    refused = subprocess.run(
+        [BINARY, "--otlp-endpoint", "http://127.0.0.1:4318", "--check-config"], text=True,
+        capture_output=True, env={**environment(), "LD_LIBRARY_PATH": str(tmp_path)})
+    assert refused.returncode == 2
+    assert f"cannot be loaded: {tmp_path}/libcurl-gnutls.so.4: " in refused.stderr
+    assert f"; {tmp_path}/libcurl.so.4: " in refused.stderr
+
+
 def test_no_collector():
     with Daemon("--otlp-endpoint", f"http://127.0.0.1:{free_port()}") as daemon:
         assert calls_are_fast(daemon)
