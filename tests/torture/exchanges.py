@@ -3,16 +3,18 @@
 request as bytes with the status that it has when nothing fails."""
 import base64
 import gzip
+import re
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import zstandard
 from support import oip, raw
 from support.client import JSON_TYPE, NPY_TYPE, NPZ_TYPE, SAFETENSORS_TYPE, pack, pack_operands
 
+FILES = Path(__file__).resolve().parents[2] / "server" / "page_files.def"
 PNG_TYPE = "image/png"
-OFF = "/v1/captures"  # where they are off, which is the default, there is nothing to be had
 MODEL = "/v2/models/attention"
 BLANKS = b" " * (300 << 10)  # so that a worker unpacks it
 
@@ -28,6 +30,7 @@ class Exchange:
     stays: bool = True       # the connection takes another request afterwards
     stable: bool = True      # a second answer is the same
     has_body: bool = True
+    has_names: bool = False  # of captures, in the place of their ids; see captures.py
     before: tuple = ()       # requests that are sent before it each time
     state: tuple = ()        # whose answers have to be those of before where it was refused
     after: tuple = ()        # requests that take away what it made
@@ -132,6 +135,9 @@ def scaling():
     yield post("scaling by a worker", b'{"d_k":[64],"samples":20000}', path=path)
 
 
+SLOW = post("slow", b'{"d_k":[64],"samples":40000}', path="/v1/experiments/scaling")
+
+
 def inference():
     q, k, v = operands()
     inputs = {"q": q, "k": k, "v": v}
@@ -166,11 +172,17 @@ def models():
     yield get("/v2/models/nothing", status=404)
 
 
+def asset():
+    """The path of a file of the dashboard, in which its content's sum stands."""
+    return re.search(r'"(/assets/[^"]+)"', FILES.read_text())[1]
+
+
 def pages():
     for path in ("/v1", "/openapi.yaml", "/docs", "/healthz", "/readyz"):
         yield get(path)
         yield get(path, "Accept-Encoding: gzip", name=f"{path} in gzip")
     yield get("/", "Accept: text/html")
+    yield get(asset(), name="a file of the dashboard")
     yield get("/assets/nothing.js", status=404)
     yield get("/v1/latency", stable=False)
     yield get("/metrics", stable=False)
@@ -222,16 +234,3 @@ def with_tls():
 
 PLAIN = [*attention(), *by_workers(), *codings(), *merge(), *scaling(), *inference(), *models(),
          *pages(), *refusals()]
-
-
-def assert_every_route(paths, rows):
-    """`paths` of openapi.yaml: each has one of the rows."""
-    def fits(template, path):
-        parts, given = template.split("/"), path.split("?")[0].split("/")
-        return len(parts) == len(given) and all(
-            part == one or part[:1] == "{" for part, one in zip(parts, given, strict=True))
-
-    missing = [f"{method.upper()} {template}" for template, item in paths.items() for method in item
-               if not template.startswith(OFF) and not any(
-                   row.method == method.upper() and fits(template, row.path) for row in rows)]
-    assert not missing, f"tests/torture/exchanges.py has no request to {missing}"

@@ -4,6 +4,7 @@ import collections
 import errno
 from dataclasses import dataclass
 
+from torture import captures
 from torture.page import SHORT, Kind
 from torture.victim import HELPLESS, Stuck, is_of, is_out_of_memory
 
@@ -68,6 +69,8 @@ def judge(victim, exchange, fault, persists, answer):
     assert victim.page.failed > 0, ("nothing failed, yet the answer is another", said)
     if fault is MEMORY and is_out_of_memory(exchange, answer):
         return "503"
+    if fault is MEMORY and victim.is_not_kept(exchange, answer):
+        return "not kept"
     if answer is None and may_close(victim, exchange, fault, persists):
         return "closed"
     raise AssertionError(said)
@@ -77,18 +80,23 @@ def judge_state(victim, exchange, word):
     """What was refused has changed nothing, and what was answered all that it should."""
     before, after = victim.states[exchange.name]
     now = victim.read_state(exchange)
-    allowed = {"as always": [after], "503": [before]}.get(word, [before, after])
-    assert now in allowed, f"the session is not as it should be after {word}"
+    unkept = [old if captures.ALL.encode() in request else new
+              for request, old, new in zip(exchange.state, before, after, strict=False)]
+    allowed = {"as always": [after], "503": [before], "not kept": [unkept]}.get(
+        word, [before, after, unkept])
+    assert now in allowed, f"what there is is not as it should be after {word}: " + str(
+        [(request.split(b"\r", 1)[0], was[:1], got[:1], got[1] and got[1][:200]) for
+         request, was, got in zip(exchange.state, before, now, strict=True) if was != got])
 
 
 def count(victim, exchange, fault):
     """How many such calls it makes when none fails."""
-    victim.send(exchange.before)
+    victim.prepare(exchange)
     victim.page.arm(fault.kinds, fault.error, 0)
     connection, _ = victim.ask(exchange)
     victim.page.disarm()
     connection.close()
-    victim.send(exchange.after)
+    victim.clear(exchange)
     victim.wait_for_rest()
     return victim.page.counted
 
@@ -96,7 +104,7 @@ def count(victim, exchange, fault):
 def fail(victim, exchange, fault, number, persists):
     """Plays it with that call failing; (how it went, whether one failed at all)."""
     page, connection = victim.page, None
-    victim.send(exchange.before)
+    victim.prepare(exchange)
     page.arm(fault.kinds, fault.error, number, persists)
     try:
         connection, answer = victim.ask(exchange)

@@ -17,20 +17,24 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
 
-import yaml  # noqa: E402
-
-from torture import exchanges, faults, reload, sessions, spans, start  # noqa: E402
+from torture import (  # noqa: E402
+    captures, exchanges, faults, reload, routes, sessions, spans, start)
 from torture.victim import Victim  # noqa: E402
 
 MOST_REPORTED = 20
 PLAIN = [*exchanges.PLAIN, *sessions.exchanges()]
+PLACES = {"plain": (), "captures": ("--captures",),
+          "full": ("--captures", "--capture-bytes", captures.FULL_BYTES,
+                   "--capture-dtype", "float16"),
+          "keys": (), "tls": ()}
 # Those whose bytes, and not only their allocations, meet failures.
 MOVED = ("attention nested to json", "attention safetensors to vnd.safetensors", "chunked",
          "by workers, safetensors", "in gzip, by a worker", "GET /docs", "GET /metrics",
-         "with a key", "under TLS, attention", "session: a step in safetensors")
+         "with a key", "under TLS, attention", "session: a step in safetensors",
+         "session: brought back by a worker", "captures: a kept step in safetensors",
+         "captures: a map as f16")
 
 
 class Report:
@@ -66,7 +70,8 @@ class Report:
 
 
 def rows_of(victim):
-    return {"plain": lambda: PLAIN, "keys": lambda: exchanges.with_keys(victim.key),
+    return {"plain": lambda: PLAIN, "captures": captures.exchanges, "full": captures.in_little_room,
+            "keys": lambda: exchanges.with_keys(victim.key),
             "tls": exchanges.with_tls}[victim.place]()
 
 
@@ -106,8 +111,8 @@ def play_all(victim, pairs, report):
 
 
 def serve(folder, arguments, report):
-    for place in ("plain", "keys", "tls"):
-        with Victim(place, folder) as victim:
+    for place, options in PLACES.items():
+        with Victim(place, folder, *options) as victim:
             rows = list(rows_of(victim))
             pairs = list(pairs_of(row for row in rows if arguments.only in row.name))
             victim.learn(rows)
@@ -126,9 +131,7 @@ def main():
     parser.add_argument("--share", type=float, default=1, help="of all failures, drawn")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    paths = yaml.safe_load((ROOT / "openapi.yaml").read_text())["paths"]
-    if arguments.share == 1:
-        exchanges.assert_every_route(paths, PLAIN)
+    routes.assert_all_are_asked([*PLAIN, *captures.exchanges()])
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         serve(Path(folder), arguments, report)

@@ -32,7 +32,8 @@ FAULTS = [Fault("start: no memory", Kind.MEMORY, errno.ENOMEM),
 
 class Starter:
     def __init__(self, folder):
-        """What needs most of all: keys, TLS with an authority of clients, and two addresses."""
+        """What needs most of all: keys, TLS with an authority of clients, two addresses, captures,
+        and spans, to a collector that is not there."""
         folder = folder / NAME
         folder.mkdir()
         authority, keys = Authority(folder), KeyFile(folder / "keys")
@@ -44,7 +45,8 @@ class Starter:
             BINARY, "--listen", f"127.0.0.1:0,unix:{folder / 'socket'}", "--ops-listen",
             f"unix:{self.ops}", "--key-file", str(keys.path), "--tls-certificate",
             str(certificate), "--tls-key", str(key), "--tls-client-ca",
-            str(authority.certificate), "--threads", "2", "--io-threads", "2"])
+            str(authority.certificate), "--threads", "2", "--io-threads", "2", "--captures",
+            "--otlp-endpoint", "http://127.0.0.1:9", "--otlp-sample", "0"])
 
     def is_ready(self):
         try:
@@ -83,6 +85,7 @@ class Starter:
         last = text.splitlines()[-1:]
         assert last and last[0].startswith("attentiond: ") and last[0].isprintable() and \
             len(last[0]) > 20, f"does not say why: {text!r}"
+        assert "does not belong" not in last[0], f"blames files that are fine: {text!r}"
         return "ended"
 
     def judge_started(self, process, deadline):

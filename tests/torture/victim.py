@@ -17,16 +17,18 @@ from support.keys import KeyFile
 from support.oip import LENGTH, Outputs
 from support.packing import unpack
 
-from torture.exchanges import PNG_TYPE
+from torture import captures
+from torture.exchanges import PNG_TYPE, SLOW
 from torture.page import Page
 
 LIBRARY = Path(os.environ.get("FAILING", str(Path(BINARY).parent / "torture" / "failing.so")))
 AT_REST = {"attention_http_requests_in_flight": 1, "attention_in_flight_bytes": 0,
            "attention_queue_depth": 0, "attention_http_connections": 1}
 ANSWER_SECONDS = 10  # a connection without an answer after this is stuck
-NO_MEMORY = "The service has no memory for this call now."
-TIME_LEFT = re.compile(rb'"expires_in_s":[0-9.]+')
-VOLATILE = ("id", "timings_ms", "instance", "expires_in_s")
+NOT_KEPT = "there is no memory to keep the call now"
+# What of a state is never twice the same: moments, how often it changed, ids that were drawn.
+PASSING = re.compile(rb'"(expires_in_s|created|sequence)":[0-9.]+|\b[0-9a-f]{32}\b')
+VOLATILE = ("id", "timings_ms", "instance", "expires_in_s", "url", "created", "sequence")
 
 
 # GnuTLS has it write signatures and read certificates, and it uses what it could not allocate.
@@ -96,14 +98,24 @@ def content(exchange, answer):
     return answer.status, kind, parts
 
 
+def without_capture(told):
+    status, kind, (tensors, meta, stats) = told
+    return status, kind, tensors, {**meta, "capture": None}, stats
+
+
+def says_not_kept(answer):
+    """Texts in an npz have four bytes for a character."""
+    return any(NOT_KEPT.encode(form) in answer.body for form in ("utf-8", "utf-32-le"))
+
+
 class Victim:
     def __init__(self, place, folder, *arguments):
-        """`place`: "plain", "traced", "keys" or "tls"."""
+        """`place`: "plain", "captures", "full", "traced", "keys" or "tls"."""
         self.place, folder = place, folder / place
         folder.mkdir(exist_ok=True)
         self.page, self.context, self.key = Page(folder / "page"), None, None
         self.ops, self.usual, self.blocks, self.lost = None, {}, None, 0
-        self.states = {}
+        self.states, self.ids = {}, {}
         arguments = ("--threads", "2", "--io-threads", "1", "--idle-timeout", "1m", *arguments)
         if place in ("keys", "tls"):
             self.ops = free_port()
@@ -152,22 +164,49 @@ class Victim:
             raise Stuck("the connection was not opened") from failure
         except (OSError, ssl.SSLError):
             return None, None
-        return connection, connection.ask(exchange.sent, exchange.has_body)
+        return connection, self.ask_on(connection, exchange)
 
-    def send(self, requests):
-        """Sends what prepares or clears the stage; the answers are not looked at."""
-        if requests:
+    def ask_on(self, connection, exchange):
+        return connection.ask(self.with_ids(exchange.sent), exchange.has_body)
+
+    def with_ids(self, request):
+        """The request with ids in the place of names of captures."""
+        for name, number in self.ids.items():
+            request = request.replace(name, number)
+        return request
+
+    def learn_ids(self, exchange, connection):
+        if exchange.has_names:
+            listed = json.loads(connection.ask(raw.get("/v1/captures")).body)["captures"]
+            self.ids = {captures.at(one["name"]).encode(): one["id"].encode() for one in listed
+                        if len(one["name"]) < captures.ID_LENGTH}
+
+    def prepare(self, exchange):
+        """Sends what sets the stage; the answers are not looked at."""
+        if not exchange.before:
+            return
+        with self.open() as connection:
+            for request in exchange.before:
+                if b"~" in request:
+                    self.learn_ids(exchange, connection)
+                connection.ask(self.with_ids(request))
+            self.learn_ids(exchange, connection)
+        time.sleep(0.002)  # the last of them is logged
+
+    def clear(self, exchange):
+        if exchange.after:
             with self.open() as connection:
-                for request in requests:
+                for request in exchange.after:
                     connection.ask(request)
-            time.sleep(0.002)  # the last of them is logged
+            time.sleep(0.002)
 
     def read_state(self, exchange):
         if not exchange.state:
             return []
         with self.open() as connection:
-            answers = [connection.ask(request) for request in exchange.state]
-        return [(answer.status, TIME_LEFT.sub(b"", answer.body) if answer.status == 200 else None)
+            self.learn_ids(exchange, connection)
+            answers = [connection.ask(self.with_ids(request)) for request in exchange.state]
+        return [(answer.status, PASSING.sub(b"", answer.body) if answer.status == 200 else None)
                 for answer in answers]
 
     def learn(self, exchanges):
@@ -175,12 +214,14 @@ class Victim:
         self.exchanges = exchanges
         for _ in range(2):
             self.ask_all(exchanges)
+        if self.place == "full":  # its calls are over before the warden has found one
+            self.ask(SLOW)[0].close()
         time.sleep(0.2)  # the last connections are closed
         self.blocks, self.files = self.page.live, self.open_files()
 
     def ask_all(self, exchanges):
         for exchange in exchanges:
-            self.send(exchange.before)
+            self.prepare(exchange)
             states = [self.read_state(exchange)]
             connection, answer = self.ask(exchange)
             assert answer is not None and answer.status == exchange.status, \
@@ -188,7 +229,7 @@ class Victim:
             self.usual[exchange.name] = content(exchange, answer)
             connection.close()
             self.states[exchange.name] = [*states, self.read_state(exchange)]
-            self.send(exchange.after)
+            self.clear(exchange)
         self.wait_for_rest()
 
     def open_files(self):
@@ -197,7 +238,13 @@ class Victim:
     # ---- judging ----
 
     def is_usual(self, exchange, answer):
-        return answer is not None and content(exchange, answer) == self.usual[exchange.name]
+        return answer is not None and not says_not_kept(answer) and \
+            content(exchange, answer) == self.usual[exchange.name]
+
+    def is_not_kept(self, exchange, answer):
+        """Whether it is the usual answer, but for the reason why the call was not kept."""
+        return answer is not None and says_not_kept(answer) and without_capture(
+            content(exchange, answer)) == without_capture(self.usual[exchange.name])
 
     def samples(self):
         with Connection(self.ops) as connection:
@@ -248,9 +295,12 @@ class Victim:
         stayed open, and nothing is held that was not before."""
         self.assert_alive()
         again = None
-        self.send(exchange.before)
+        if exchange.has_names:  # whoever looked at a capture that is dropped holds its bytes
+            self.clear(exchange)
+            assert self.settle(lambda: self.samples()["attention_in_flight_bytes"] == 0)
+        self.prepare(exchange)
         if connection is not None and answer is not None and not answer.closes:
-            again = connection.ask(exchange.sent, exchange.has_body)
+            again = self.ask_on(connection, exchange)
             assert again is not None or may_be_closed, "the connection is not usable"
         if connection is not None:
             connection.close()
@@ -260,7 +310,7 @@ class Victim:
                 connection.close()
         assert self.is_usual(exchange, again), ("the next answer is another", again and (
             again.status, again.body[:500]))
-        self.send(exchange.after)
+        self.clear(exchange)
         self.wait_for_rest()
         assert self.settle(lambda: self.open_files() == self.files), \
             f"{self.open_files()} descriptors, before {self.files}"
