@@ -46,6 +46,7 @@ def wait_for_sender(victim):
 def trace(victim, fault, number, persists=False):
     """(connection, answer) of a traced call, of which that call of the C library failed; of those
     that move bytes only the sender's own."""
+    time.sleep(0.01)  # the last request is logged
     victim.page.arm(fault.kinds if fault is MEMORY else Kind(0), fault.error, number, persists)
     connection, answer = victim.ask(TRACED)
     victim.page.shared.kinds = fault.kinds

@@ -85,7 +85,9 @@ class Starter:
         last = text.splitlines()[-1:]
         assert last and last[0].startswith("attentiond: ") and last[0].isprintable() and \
             len(last[0]) > 20, f"does not say why: {text!r}"
-        assert "does not belong" not in last[0], f"blames files that are fine: {text!r}"
+        # Where libtasn1 writes a key without its memory, and says nothing, GnuTLS compares that.
+        assert "does not belong" not in last[0] or frames[0].startswith(HELPLESS), \
+            f"blames files that are fine: {text!r}"
         return "ended"
 
     def judge_started(self, process, deadline):
