@@ -5,6 +5,7 @@ KEPT = "core/kept.c"
 MASKED = "core/kept_mask.c"
 PLACES = "core/call_positions.c"
 EXECUTOR = "core/executor.c"
+SELECTION = "core/call_map.c"
 INTERNAL = "core/map_internal.h"
 MAP = "core/map.c"
 BINS = "core/map_bins.h"
@@ -37,6 +38,8 @@ FAULTS = [
      "masks are lists"),
     ("kept: the bias is the request's", KEPT, "keep_tensor(pile, &kept.call.bias);", "",
      "it is there while the test looks"),
+    ("kept: a part has the answer's top_k", SELECTION,
+     "call->top_k = 0; /* a kept call has that of its answer */", "", "calls begin with none"),
     ("kept: sinks are the request's", KEPT,
      "call->sink = pile_copy(pile, call->sink, call->Hq, sizeof *call->sink);", "",
      "they are in the rows' sums already"),
