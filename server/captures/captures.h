@@ -65,12 +65,14 @@ struct captures *captures_create(const struct captures_options *options,
 void captures_free(struct captures *captures);
 const struct captures_options *captures_options(const struct captures *captures);
 
+/* Why a call is not kept where the system gives no memory. */
+extern const char CAPTURES_LACK_MEMORY[];
+
 /*
  * Room for a call that is to be kept, with one reference and not in the list; others may be dropped
  * for it. NULL with a sentence in *refusal (static text) when there is none, and then nothing was
  * dropped. The caller fills in the call and publishes it, or lets it go.
  */
-extern const char CAPTURES_LACK_MEMORY[]; /* that sentence where the system gives none */
 struct capture *captures_begin(struct captures *captures, struct account *account, size_t bytes,
                                const char **refusal);
 /* Puts it at the head of the list; its memory does not change any more. */
