@@ -76,9 +76,10 @@ FIGURES = {
                 "with 8 heads, in useful FLOPs."),
     "encodings": ("Encodings, and other services", "One call whose query tensor and output are as "
                   "large as each row says, over a connection that stays, from the first byte sent "
-                  "to the last one read, less what the service says its arithmetic took. FastAPI "
-                  "reads JSON with orjson and bytes with numpy or safetensors; MLServer has JSON "
-                  "alone. Both compute with numpy."),
+                  "to the last one read, less what the service says its arithmetic took; the "
+                  "second of two calls in a row counts, which finds memory and caches as it left "
+                  "them. FastAPI reads JSON with orjson and bytes with numpy or safetensors; "
+                  "MLServer has JSON alone. Both compute with numpy."),
     "numbers": ("Numbers in JSON", "What a number costs, in turn with others who read and write "
                 "them."),
 }

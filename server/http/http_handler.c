@@ -209,8 +209,8 @@ enum MHD_Result http_handle(void *context, struct MHD_Connection *connection, co
     if (*size == 0)
         return go_on(thread, connection, exchange);
     atomic_fetch_add(&peer_of(connection)->pieces, 1);
-    if (exchange->body_length == 0)
-        http_stand_aside(peer_of(connection)->fd, exchange->content_length);
+    if (exchange->state == EXCHANGE_RECEIVING && exchange->body_length == 0)
+        http_leave_sender(peer_of(connection)->fd, exchange->content_length);
     const bool taken = exchange_take_body(exchange, data, *size);
     *size = 0;
     return taken ? MHD_YES : MHD_NO;

@@ -106,9 +106,9 @@ void http_heard(struct http_thread *thread, const void *connection);
 /* poll(), at first awake where that is likely to be quicker. */
 int http_wait(struct http_thread *thread, struct pollfd *polled, size_t count, int timeout);
 
-/* Before the body of a request is read from the socket: goes to another CPU where the client sends
-   from this one and there is much to come. */
-void http_stand_aside(int fd, uint64_t body_length);
+/* Before the body of a request is read from its socket: moves the calling thread to another CPU
+   where the client sends from this one and there is much to come. */
+void http_leave_sender(int fd, uint64_t body_length);
 
 /* Whether the connection that the library has just taken over came to an operators' address. */
 bool http_arrived_at_ops(struct http_thread *thread, int fd);

@@ -21,8 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from catalogue.scene import Neighbour
 from stress import calls, wire
-from stress.life import TlsDaemon, settle
-from support import raw
+from stress.life import TlsDaemon, Watched
 from support.bad_network import BadNetwork
 from support.client import Client
 from support.daemon import Daemon, free_port
@@ -36,7 +35,7 @@ GIVE_UP = 8  # seconds after which a client leaves
 LIMITED = ("requests_per_second=3", "burst=5")
 
 
-class Place:
+class Place(Watched):
     """A daemon, and how to reach it: directly without TLS, and at a port of its own."""
 
     def __init__(self, folder, is_tls):
@@ -50,22 +49,6 @@ class Place:
         self.context = ssl.create_default_context(cafile=self.daemon.doors[2]) if is_tls else None
         self.daemon.client = Client(self.ops)
         self.key_lines = [f"Authorization: Bearer {self.key}"]
-
-    def __enter__(self):
-        self.daemon.__enter__()
-        settle(self.daemon.client)
-        self.descriptors = self.open_descriptors()
-        return self
-
-    def __exit__(self, *failure):
-        self.daemon.stop()
-
-    def open_descriptors(self):
-        return raw.samples(self.daemon.client)["process_open_fds"]
-
-    def wait_for_rest(self):
-        settle(self.daemon.client)
-        raw.until(lambda: self.open_descriptors() == self.descriptors)
 
 
 class Sufferer:

@@ -30,6 +30,26 @@ def settle(client, rest=None, seconds=30):
         time.sleep(0.01)
 
 
+class Watched:
+    """A daemon, `self.daemon`, that has to be left as it was before anybody came."""
+
+    def __enter__(self):
+        self.daemon.__enter__()
+        settle(self.daemon.client)
+        self.descriptors = self.open_descriptors()
+        return self
+
+    def __exit__(self, *failure):
+        self.daemon.stop()
+
+    def open_descriptors(self):
+        return raw.samples(self.daemon.client)["process_open_fds"]
+
+    def wait_for_rest(self):
+        settle(self.daemon.client)
+        raw.until(lambda: self.open_descriptors() == self.descriptors)
+
+
 class Life:
     """`may_cut`: connections may end without an answer; `also`: statuses that any call may get."""
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from catalogue.scene import Neighbour
 from stress import calls
 from stress.chaos import TIMES, Sufferer
-from stress.life import AT_REST, settle
+from stress.life import AT_REST, Watched, settle
 from support import raw
 from support.client import Client
 from support.daemon import Daemon
@@ -54,8 +54,7 @@ def run(*words):
 
 
 def narrow(rate):
-    """The loopback carries so much, and drops what would wait for longer than 100 ms. Its packets
-    are made no larger than those of a network."""
+    """The loopback carries so much, and drops what would wait for longer than 100 ms."""
     burst = "32kb" if rate == NARROW else "10b"
     run("tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", rate, "burst", burst,
         "latency", "100ms")
@@ -65,7 +64,7 @@ def widen():
     run("tc", "qdisc", "del", "dev", "lo", "root")
 
 
-class Place:
+class Place(Watched):
     """A daemon on the link, and on a Unix socket that is beside it."""
     context, key, limited = None, "none", "none"
     key_lines = ()
@@ -76,25 +75,9 @@ class Place:
         self.link, self.port = self.daemon.port, path  # the neighbour's is the socket
         self.daemon.client = Client(None, path=path)
 
-    def __enter__(self):
-        self.daemon.__enter__()
-        settle(self.daemon.client)
-        self.descriptors = self.open_descriptors()
-        return self
-
-    def __exit__(self, *failure):
-        self.daemon.stop()
-
-    def open_descriptors(self):
-        return raw.samples(self.daemon.client)["process_open_fds"]
-
     def let_go(self):
         """Until only the client beside has a connection, and whoever asks."""
         settle(self.daemon.client, {**AT_REST, "attention_http_connections": 2})
-
-    def wait_for_rest(self):
-        settle(self.daemon.client)
-        raw.until(lambda: self.open_descriptors() == self.descriptors)
 
 
 def suffer(place, deck, seconds, seed, seen):
@@ -136,7 +119,7 @@ def main():
     if not enter():
         print("link: skipped, for no network namespace may be made here")
         return 1 if os.environ.get("CI") else 0
-    run("ip", "link", "set", "lo", "mtu", "1500", "up")
+    run("ip", "link", "set", "lo", "mtu", "1500", "up")  # packets as of a network
     print(f"--seed {asked.seed}", flush=True)
     deck = calls.chooser(asked.seed, (10, calls.of_folders("valid")), (5, calls.of_workers()),
                          (3, calls.of_folders("invalid")), (2, calls.late()))

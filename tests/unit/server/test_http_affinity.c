@@ -1,42 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where an I/O thread reads: beside its client's CPU, and with the CPUs it may have as before. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/http/http_internal.h"
+#include "tests/support/loopback.h"
 #include "tests/support/test_main.h"
 
-enum { CLIENT, READER, ENDS, LONG = 1 << 20 };
+enum { LONG = 1 << 20 };
 
 struct scene {
-    int ends[ENDS];
+    struct loopback ends;
     cpu_set_t allowed;
 };
 
 static struct scene open_scene(void) {
-    struct scene scene;
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
-    ck_assert_int_eq(listen(listener, 1), 0);
-    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    scene.ends[CLIENT] = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert_int_eq(connect(scene.ends[CLIENT], (struct sockaddr *)&address, size), 0);
-    scene.ends[READER] = accept(listener, NULL, NULL);
-    ck_assert_int_ge(scene.ends[READER], 0);
-    close(listener);
+    struct scene scene = {.ends = loopback_open()};
     ck_assert_int_eq(sched_getaffinity(0, sizeof scene.allowed, &scene.allowed), 0);
     return scene;
-}
-
-static void close_scene(const struct scene *scene) {
-    close(scene->ends[CLIENT]);
-    close(scene->ends[READER]);
 }
 
 /* The reader's CPU is the client's, which has sent from it. */
@@ -46,7 +28,7 @@ static int meet(const struct scene *scene) {
     CPU_ZERO(&one);
     CPU_SET((unsigned)cpu, &one);
     ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
-    ck_assert_int_eq(send(scene->ends[CLIENT], "x", 1, 0), 1);
+    ck_assert_int_eq(send(scene->ends.client, "x", 1, 0), 1);
     ck_assert_int_eq(sched_setaffinity(0, sizeof scene->allowed, &scene->allowed), 0);
     return cpu;
 }
@@ -57,7 +39,7 @@ static int times_left(const struct scene *scene, uint64_t length) {
     int left = 0;
     for (int i = 0; i < TRIES; i++) {
         const int cpu = meet(scene);
-        http_stand_aside(scene->ends[READER], length);
+        http_leave_sender(scene->ends.server, length);
         left += sched_getcpu() != cpu;
     }
     return left;
@@ -74,7 +56,7 @@ START_TEST(a_long_body_is_read_beside_its_client) {
     if (CPU_COUNT(&scene.allowed) > 1)
         ck_assert_int_gt(times_left(&scene, LONG), 10);
     assert_allowed_as_before(&scene);
-    close_scene(&scene);
+    loopback_close(scene.ends);
 }
 END_TEST
 
@@ -82,7 +64,7 @@ START_TEST(a_short_body_is_read_where_it_is) {
     const struct scene scene = open_scene();
     ck_assert_int_lt(times_left(&scene, LONG - 1), 10);
     assert_allowed_as_before(&scene);
-    close_scene(&scene);
+    loopback_close(scene.ends);
 }
 END_TEST
 
@@ -94,7 +76,7 @@ START_TEST(the_only_cpu_is_kept) {
     CPU_SET((unsigned)cpu, &scene.allowed);
     ck_assert_int_eq(times_left(&scene, LONG), 0);
     assert_allowed_as_before(&scene);
-    close_scene(&scene);
+    loopback_close(scene.ends);
 }
 END_TEST
 
@@ -103,17 +85,17 @@ START_TEST(a_socket_that_does_not_tell_moves_nobody) {
     const struct scene scene = open_scene();
     int pair[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    http_stand_aside(pair[0], LONG);
-    http_stand_aside(-1, LONG);
+    http_leave_sender(pair[0], LONG);
+    http_leave_sender(-1, LONG);
     assert_allowed_as_before(&scene);
     close(pair[0]);
     close(pair[1]);
-    close_scene(&scene);
+    loopback_close(scene.ends);
 }
 END_TEST
 
-static Suite *http_aside_suite(void) {
-    Suite *const suite = suite_create("http_aside");
+static Suite *http_affinity_suite(void) {
+    Suite *const suite = suite_create("http_affinity");
     TCase *const tests = tcase_create("aside");
     tcase_add_test(tests, a_long_body_is_read_beside_its_client);
     tcase_add_test(tests, a_short_body_is_read_where_it_is);
@@ -123,4 +105,4 @@ static Suite *http_aside_suite(void) {
     return suite;
 }
 
-ATTN_TEST_MAIN(http_aside_suite)
+ATTN_TEST_MAIN(http_affinity_suite)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPUs that an I/O thread may use when a group's change after it has stood aside. The kernel's
- * part is played here, as Linux does it from 6.2 on: what a thread has asked for stays, and it has
- * those of its group's CPUs that are among them.
+ * The CPUs that an I/O thread may use when a group's change after it has left its sender's. The
+ * kernel's part is played here, as Linux does it from 6.2 on: what a thread has asked for stays,
+ * and it has those of its group's CPUs that are among them.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/http/http_internal.h"
+#include "tests/support/loopback.h"
 #include "tests/support/test_main.h"
 
 enum { GROUP = 2, GROWN = 4, LONG = 1 << 20 };
@@ -60,27 +59,19 @@ static cpu_set_t cpus_from_here(int count) {
 
 /* The reader's end of a connection whose client has sent something, from `here`. */
 static int reader_of_a_client(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof address, bytes = sizeof here;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
-    ck_assert_int_eq(listen(listener, 1), 0);
-    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    ck_assert_int_eq(connect(client, (struct sockaddr *)&address, size), 0);
-    const int reader = accept(listener, NULL, NULL);
-    ck_assert_int_eq(send(client, "x", 1, 0), 1);
-    ck_assert_int_eq(getsockopt(reader, SOL_SOCKET, SO_INCOMING_CPU, &here, &bytes), 0);
-    close(listener);
-    close(client);
-    return reader;
+    const struct loopback ends = loopback_open();
+    socklen_t bytes = sizeof here;
+    ck_assert_int_eq(send(ends.client, "x", 1, 0), 1);
+    ck_assert_int_eq(getsockopt(ends.server, SOL_SOCKET, SO_INCOMING_CPU, &here, &bytes), 0);
+    close(ends.client);
+    return ends.server;
 }
 
-static void stand_aside(void) {
+static void leave_once(void) {
     const int reader = reader_of_a_client();
     group = cpus_from_here(GROUP);
     moves = 0;
-    http_stand_aside(reader, LONG);
+    http_leave_sender(reader, LONG);
     ck_assert_int_eq(moves, 1);
     close(reader);
 }
@@ -94,7 +85,7 @@ static void assert_has(int count) {
 
 START_TEST(a_group_that_grows_is_used_whole) {
     memset(&asked, 0xff, sizeof asked);
-    stand_aside();
+    leave_once();
     assert_has(GROUP);
     group = cpus_from_here(GROWN);
     assert_has(GROWN);
@@ -107,15 +98,15 @@ START_TEST(cpus_that_were_asked_for_stay) {
     group = cpus_from_here(GROWN);
     asked = cpus_from_here(GROUP);
     moves = 0;
-    http_stand_aside(reader, LONG);
+    http_leave_sender(reader, LONG);
     ck_assert_int_eq(moves, 1);
     assert_has(GROUP);
     close(reader);
 }
 END_TEST
 
-static Suite *http_aside_cpus_suite(void) {
-    Suite *const suite = suite_create("http_aside_cpus");
+static Suite *http_affinity_group_suite(void) {
+    Suite *const suite = suite_create("http_affinity_group");
     TCase *const tests = tcase_create("cpus");
     tcase_add_test(tests, a_group_that_grows_is_used_whole);
     tcase_add_test(tests, cpus_that_were_asked_for_stay);
@@ -123,4 +114,4 @@ static Suite *http_aside_cpus_suite(void) {
     return suite;
 }
 
-ATTN_TEST_MAIN(http_aside_cpus_suite)
+ATTN_TEST_MAIN(http_affinity_group_suite)

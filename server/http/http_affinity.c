@@ -33,7 +33,7 @@ static void come_back(const cpu_set_t *allowed) {
         (void)sched_setaffinity(0, sizeof *allowed, allowed);
 }
 
-void http_stand_aside(int fd, uint64_t body_length) {
+void http_leave_sender(int fd, uint64_t body_length) {
     cpu_set_t allowed, others;
     const int cpu = body_length < LONG_BODY ? -1 : sender_cpu(fd);
     if (cpu < 0 || cpu >= CPU_SETSIZE || cpu != sched_getcpu() ||
