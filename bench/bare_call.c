@@ -35,8 +35,8 @@ float *bare_random(size_t count) {
 static void step(struct attn_job *job, size_t index, void *workspace,
                  const struct attn_checkpoint *checkpoint) {
     struct bare_call *bare = (struct bare_call *)job;
-    attn_execute_task(&bare->call, &bare->plan, &bare->result, bare->heads, index, workspace,
-                      checkpoint);
+    (void)index;
+    attn_execute_next(&bare->call, &bare->plan, &bare->result, bare->heads, workspace, checkpoint);
 }
 
 static bool finished(struct attn_job *job) {

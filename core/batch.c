@@ -32,6 +32,5 @@ static const struct attn_batch_item *find(const struct attn_batch *batch, size_t
 void attn_batch_step(const struct attn_batch *batch, size_t index, void *workspace,
                      const struct attn_checkpoint *checkpoint) {
     const struct attn_batch_item *item = find(batch, index);
-    attn_execute_task(item->call, item->plan, item->result, item->heads, index - item->first,
-                      workspace, checkpoint);
+    attn_execute_next(item->call, item->plan, item->result, item->heads, workspace, checkpoint);
 }

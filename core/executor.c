@@ -297,15 +297,18 @@ static void run_task(struct running *run, struct attn_map_order *order) {
         attn_map_run(&at, order);
 }
 
-void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
-                       struct attn_result *result, struct attn_heads *heads, size_t index,
-                       void *workspace, const struct attn_checkpoint *checkpoint) {
+/* Runs task `index`, whose head is packed at `packed`, and gives the head back. */
+static void execute(const struct attn_call *call, const struct attn_plan *plan,
+                    struct attn_result *result, struct attn_heads *heads, size_t index,
+                    void *packed, void *workspace, const struct attn_checkpoint *checkpoint) {
     struct running run = {.call = call,
                           .result = result,
                           .plan = plan,
                           .task = {.kernel = plan->kernel,
                                    .call = call,
                                    .grid = plan->grid,
+                                   .packed = packed,
+                                   .rotation = attn_heads_rotation(heads),
                                    .checkpoint = checkpoint},
                           .chunks = attn_heads_chunks(heads),
                           .index = index,
@@ -315,9 +318,21 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
     run.largest = largest_of(&run);
     divide_workspace(&run, workspace);
     attn_plan_locate(plan, call, index, &run.task);
-    const size_t head = run.task.b * call->Hkv + run.task.hkv;
-    run.task.packed = attn_heads_take(heads, head);
-    run.task.rotation = attn_heads_rotation(heads);
     run_task(&run, attn_heads_order(heads));
-    attn_heads_give(heads, head);
+    attn_heads_give(heads, index);
+}
+
+void attn_execute_task(const struct attn_call *call, const struct attn_plan *plan,
+                       struct attn_result *result, struct attn_heads *heads, size_t index,
+                       void *workspace, const struct attn_checkpoint *checkpoint) {
+    void *packed = attn_heads_take(heads, index);
+    execute(call, plan, result, heads, index, packed, workspace, checkpoint);
+}
+
+void attn_execute_next(const struct attn_call *call, const struct attn_plan *plan,
+                       struct attn_result *result, struct attn_heads *heads, void *workspace,
+                       const struct attn_checkpoint *checkpoint) {
+    void *packed;
+    const size_t index = attn_heads_next(heads, &packed);
+    execute(call, plan, result, heads, index, packed, workspace, checkpoint);
 }

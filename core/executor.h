@@ -19,4 +19,13 @@ void attn_execute_task(const struct attn_call *call, const struct attn_plan *pla
                        struct attn_result *result, struct attn_heads *heads, size_t index,
                        void *workspace, const struct attn_checkpoint *checkpoint);
 
+/*
+ * Runs, in the same way, the task that suits the calling thread best of those that have not begun
+ * (core/heads.h): as often as the plan has tasks, on any threads, all of the call's tasks run. The
+ * way for several threads; not to be mixed with attn_execute_task on the same heads.
+ */
+void attn_execute_next(const struct attn_call *call, const struct attn_plan *plan,
+                       struct attn_result *result, struct attn_heads *heads, void *workspace,
+                       const struct attn_checkpoint *checkpoint);
+
 #endif

@@ -11,6 +11,8 @@ struct place {
     size_t head;    /* which one is packed here, ... */
     bool taken;     /* ... once one has been */
     size_t holders; /* tasks at it now */
+    size_t begun;   /* tasks of it, of those that attn_heads_next has given out */
+    pthread_t last; /* who began the latest of them */
 };
 
 struct attn_heads {
@@ -18,6 +20,7 @@ struct attn_heads {
     const struct attn_call *call;
     const struct attn_plan *plan;
     size_t count, bytes; /* places, and of each one's packed storage */
+    size_t begun; /* heads that attn_heads_next has opened, or tasks where it keeps their order */
     char *packed;
     struct attn_rotation rotation;
     struct attn_map_order *order; /* NULL: maps add up nothing */
@@ -73,6 +76,7 @@ struct attn_heads *attn_heads_open(const struct attn_call *call, const struct at
 }
 
 void attn_heads_reset(struct attn_heads *heads) {
+    heads->begun = 0;
     for (size_t n = 0; n < heads->count; n++)
         heads->places[n] = (struct place){0};
     if (heads->order != NULL)
@@ -99,10 +103,14 @@ const struct attn_rotation *attn_heads_rotation(const struct attn_heads *heads) 
     return heads->plan->rotation_bytes == 0 ? NULL : &heads->rotation;
 }
 
-/* The place of head `index`; count when it has none. */
-static size_t find(const struct attn_heads *heads, size_t index) {
+static size_t tasks_per_head(const struct attn_heads *heads) {
+    return heads->plan->row_tiles * heads->plan->chunks;
+}
+
+/* The place of head `head`; count when it has none. */
+static size_t find(const struct attn_heads *heads, size_t head) {
     size_t n = 0;
-    while (n < heads->count && !(heads->places[n].taken && heads->places[n].head == index))
+    while (n < heads->count && !(heads->places[n].taken && heads->places[n].head == head))
         n++;
     return n;
 }
@@ -122,28 +130,104 @@ static size_t find_free(const struct attn_heads *heads) {
     return best;
 }
 
+static void *packed_at(const struct attn_heads *heads, size_t n) {
+    return heads->packed + n * heads->bytes;
+}
+
+static void open_place(struct attn_heads *heads, size_t n, size_t head) {
+    heads->places[n] = (struct place){.head = head, .taken = true};
+    heads->plan->kernel->packed_open(heads->call, &heads->plan->grid, packed_at(heads, n));
+}
+
 void *attn_heads_take(struct attn_heads *heads, size_t index) {
     if (heads->count == 0)
         return NULL;
+    const size_t head = index / tasks_per_head(heads);
     pthread_mutex_lock(&heads->lock);
-    size_t n = find(heads, index);
-    const bool fresh = n == heads->count;
-    if (fresh) {
+    size_t n = find(heads, head);
+    if (n == heads->count) {
         n = find_free(heads);
-        heads->places[n] = (struct place){index, true, 0};
+        open_place(heads, n, head);
     }
     heads->places[n].holders++;
-    void *const packed = heads->packed + n * heads->bytes;
-    if (fresh)
-        heads->plan->kernel->packed_open(heads->call, &heads->plan->grid, packed);
     pthread_mutex_unlock(&heads->lock);
-    return packed;
+    return packed_at(heads, n);
+}
+
+static bool has_task(const struct attn_heads *heads, const struct place *place) {
+    return place->taken && place->begun < tasks_per_head(heads);
+}
+
+/* The place of the head that the calling thread was at last, while it has tasks. */
+static size_t find_own(const struct attn_heads *heads) {
+    size_t n = 0;
+    while (n < heads->count && !(has_task(heads, &heads->places[n]) &&
+                                 pthread_equal(heads->places[n].last, pthread_self())))
+        n++;
+    return n;
+}
+
+/* A place for a head that has not begun; count when there is no such head or place. */
+static size_t find_done(const struct attn_heads *heads) {
+    size_t n = 0;
+    if (heads->begun * tasks_per_head(heads) >= heads->plan->tasks)
+        return heads->count;
+    while (n < heads->count &&
+           (heads->places[n].holders > 0 || has_task(heads, &heads->places[n])))
+        n++;
+    return n;
+}
+
+/* The place with the most tasks left for each that is at it. */
+static size_t find_shared(const struct attn_heads *heads) {
+    size_t best = heads->count, best_left = 0, best_holders = 1;
+    for (size_t n = 0; n < heads->count; n++) {
+        const struct place *place = &heads->places[n];
+        const size_t left = has_task(heads, place) ? tasks_per_head(heads) - place->begun : 0;
+        if (left * best_holders > best_left * (place->holders + 1)) {
+            best = n;
+            best_left = left;
+            best_holders = place->holders + 1;
+        }
+    }
+    return best;
+}
+
+/* The place of the calling thread's next task. Under the lock. */
+static size_t choose_place(struct attn_heads *heads) {
+    size_t n = find_own(heads);
+    if (n < heads->count)
+        return n;
+    n = find_done(heads);
+    if (n == heads->count)
+        return find_shared(heads);
+    open_place(heads, n, heads->begun++);
+    return n;
+}
+
+size_t attn_heads_next(struct attn_heads *heads, void **packed) {
+    size_t index;
+    pthread_mutex_lock(&heads->lock);
+    if (heads->count == 0 || heads->order != NULL) {
+        index = heads->begun++;
+        pthread_mutex_unlock(&heads->lock);
+        *packed = attn_heads_take(heads, index);
+        return index;
+    }
+    const size_t n = choose_place(heads);
+    struct place *place = &heads->places[n];
+    index = place->head * tasks_per_head(heads) + place->begun++;
+    place->last = pthread_self();
+    place->holders++;
+    *packed = packed_at(heads, n);
+    pthread_mutex_unlock(&heads->lock);
+    return index;
 }
 
 void attn_heads_give(struct attn_heads *heads, size_t index) {
     if (heads->count == 0)
         return;
     pthread_mutex_lock(&heads->lock);
-    heads->places[find(heads, index)].holders--;
+    heads->places[find(heads, index / tasks_per_head(heads))].holders--;
     pthread_mutex_unlock(&heads->lock);
 }

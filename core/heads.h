@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tasks of one call share while they run: the turns of its rotary positions, what maps add
- * up over tasks, the results of chunks of keys, and packed key/value heads. Tasks are given out
- * head by head, so no more heads are in flight than threads run tasks; each has one of as many
- * places, and a place whose head is done is the next one's.
+ * up over tasks, the results of chunks of keys, and packed key/value heads. No more heads are in
+ * flight than threads run tasks; each has one of as many places, and a place whose head is done is
+ * the next one's. A thread stays with a head while it has tasks, and begins another before it joins
+ * one that others are at: what a thread packed lies in its own caches, and to fetch it from those
+ * of another processor takes several times as long as packing it.
  */
 #ifndef ATTN_CORE_HEADS_H
 #define ATTN_CORE_HEADS_H
@@ -36,9 +38,16 @@ struct attn_map_order *attn_heads_order(struct attn_heads *heads);
 /* Where chunks of keys leave their results; NULL when the plan has none. */
 struct attn_chunks *attn_heads_chunks(struct attn_heads *heads);
 
-/* The packed storage of head `index` of B * Hkv until attn_heads_give; NULL where the kernel wants
- * none. Head indices are best asked for in rising order. */
+/* The packed storage of the head of task `index` until attn_heads_give; NULL where the kernel wants
+ * none. Tasks are best asked for in rising order. */
 void *attn_heads_take(struct attn_heads *heads, size_t index);
+/*
+ * The same for the calling thread's next task, whose index is the value: of those that have not
+ * begun the one that suits the thread best, or, where the plan has slots, the first. To be called
+ * once per task of the plan, and attn_heads_take for none of them.
+ */
+size_t attn_heads_next(struct attn_heads *heads, void **packed);
+/* Task `index` has what it wanted of its head. */
 void attn_heads_give(struct attn_heads *heads, size_t index);
 
 #endif

@@ -24,12 +24,13 @@ struct attend {
     struct attn_heads *heads;
 };
 
-/* One task of the plan. Tasks write different rows, so any thread may take any of them. */
+/* One task of the plan, whichever suits the thread: it stays with a head while it can. */
 static void step(struct attn_job *job, size_t index, void *workspace,
                  const struct attn_checkpoint *checkpoint) {
     struct attend *attend = (struct attend *)job;
-    attn_execute_task(&attend->call, &attend->plan, &attend->result, attend->heads, index,
-                      workspace, checkpoint);
+    (void)index;
+    attn_execute_next(&attend->call, &attend->plan, &attend->result, attend->heads, workspace,
+                      checkpoint);
 }
 
 /* All tasks are done. True would give the job more steps. */

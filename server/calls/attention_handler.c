@@ -62,8 +62,9 @@ static enum attn_status prepare(struct call_work *work) {
 void attention_call_compute(struct call_work *work, size_t task, void *workspace,
                             const struct attn_checkpoint *checkpoint) {
     struct attention_call *attention = (struct attention_call *)work;
-    attn_execute_task(&attention->call, &attention->plan, &attention->tensors.result,
-                      attention->heads, task, workspace, checkpoint);
+    (void)task;
+    attn_execute_next(&attention->call, &attention->plan, &attention->tensors.result,
+                      attention->heads, workspace, checkpoint);
 }
 
 enum attn_status attention_call_encode(struct attention_call *attention,

@@ -186,7 +186,8 @@ static enum attn_status prepare(struct call_work *work) {
 static void compute(struct call_work *work, size_t task, void *workspace,
                     const struct attn_checkpoint *checkpoint) {
     struct map_call *map = (struct map_call *)work;
-    attn_execute_task(&map->call, &map->plan, &map->tensors.result, map->heads, task, workspace,
+    (void)task;
+    attn_execute_next(&map->call, &map->plan, &map->tensors.result, map->heads, workspace,
                       checkpoint);
 }
 

@@ -137,7 +137,8 @@ static enum attn_status prepare(struct call_work *work) {
 static void compute(struct call_work *work, size_t task, void *workspace,
                     const struct attn_checkpoint *checkpoint) {
     struct remask_call *remask = (struct remask_call *)work;
-    attn_execute_task(&remask->attends, &remask->plan, &remask->tensors.result, remask->heads, task,
+    (void)task;
+    attn_execute_next(&remask->attends, &remask->plan, &remask->tensors.result, remask->heads,
                       workspace, checkpoint);
 }
 

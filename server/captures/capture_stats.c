@@ -62,7 +62,8 @@ static enum attn_status prepare(struct call_work *work) {
 static void compute(struct call_work *work, size_t task, void *workspace,
                     const struct attn_checkpoint *checkpoint) {
     struct stats_call *stats = (struct stats_call *)work;
-    attn_execute_task(&stats->call, &stats->plan, &stats->result, stats->heads, task, workspace,
+    (void)task;
+    attn_execute_next(&stats->call, &stats->plan, &stats->result, stats->heads, workspace,
                       checkpoint);
 }
 

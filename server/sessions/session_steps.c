@@ -150,8 +150,7 @@ static struct steps_part *part_of(const struct steps_call *call, size_t task) {
 static void compute(struct call_work *work, size_t task, void *workspace,
                     const struct attn_checkpoint *checkpoint) {
     struct steps_part *part = part_of(steps_of(work), task);
-    attn_execute_task(&part->call, &part->plan, &part->result, part->heads, task - part->first_task,
-                      workspace, checkpoint);
+    attn_execute_next(&part->call, &part->plan, &part->result, part->heads, workspace, checkpoint);
 }
 
 static enum attn_status encode(struct call_work *work) {

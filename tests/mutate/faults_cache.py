@@ -96,6 +96,6 @@ FAULTS = [
      "the first one has most"),
     ("cache: a row is the first of its panel", OPERAND,
      "(ptrdiff_t)(row % ATTN_KV_PANEL) * operand->st;", "0 * operand->st;", "a first test has one"),
-    ("batch: a step is its call's first", BATCH, "index - item->first", "0",
-     "sessions of one task"),
+    ("batch: all steps are the first call's", BATCH, "return &batch->items[low];",
+     "return &batch->items[0];", "sessions of one task"),
 ]

@@ -222,9 +222,6 @@ FAULTS = [
      "the numbers are mostly the same"),
     ("all heads are packed in one place", HEADS, "heads->packed + n * heads->bytes",
      "heads->packed", "right for one thread"),
-    ("packed storage is never opened", HEADS, """\
-    if (fresh)
-        heads->plan""", """\
-    if (false)
-        heads->plan""", "memory is zeros, mostly"),
+    ("packed storage is never opened", HEADS, "    heads->plan->kernel->packed_open(",
+     "    if (false)\n        heads->plan->kernel->packed_open(", "memory is zeros, mostly"),
 ]

@@ -16,7 +16,20 @@ DILATED = "core/mask_dilated.c"
 INTERVAL = "core/mask_interval.c"
 INTERNAL = "core/mask_internal.h"
 
+HEADS = "core/heads.c"
+
 FAULTS = [
+    # who works at which head
+    ("whoever comes first goes on with a head", HEADS,
+     "pthread_equal(heads->places[n].last, pthread_self())", "heads->places[n].holders == 0",
+     "nobody is at it, so it needs somebody"),
+    ("a head that nobody is at makes room", HEADS,
+     "(heads->places[n].holders > 0 || has_task(heads, &heads->places[n]))",
+     "heads->places[n].holders > 0", "its thread may be between two of its tasks"),
+    ("tasks that commit in turn begin as they suit", HEADS,
+     "if (heads->count == 0 || heads->order != NULL) {", "if (heads->count == 0) {",
+     "the order of commits is kept elsewhere"),
+
     # strips
     ("fused: no maximum is subtracted", ROWS,
      "m[r] = top[r] = F(row_max)(rows + r * stride, n, m[r]);", "m[r] = 0;",
