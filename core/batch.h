@@ -29,8 +29,8 @@ struct attn_batch {
 /* Counts the steps of `count` items, which stay the caller's and whose heads may be set later. */
 struct attn_batch attn_batch_of(struct attn_batch_item *items, size_t count);
 
-/* Runs step `index`, which tells the call, as attn_execute_next runs a task: each step once, begun in
-   their order. */
+/* Runs step `index`, which tells the call, as attn_execute_next runs a task: each step once, begun
+   in their order. */
 void attn_batch_step(const struct attn_batch *batch, size_t index, void *workspace,
                      const struct attn_checkpoint *checkpoint);
 

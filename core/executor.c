@@ -85,17 +85,39 @@ static void divide_workspace(struct running *run, void *workspace) {
     run->at.kernel = cursor;
 }
 
-/* Multiplies one row of the output; true when every element will be finite as the answer has it. */
-static bool scale_row(const struct running *run, size_t m, double factor) {
+/* Element offset of the output row of (b, h, t), in q's own layout. */
+static size_t output_offset(const struct attn_call *call, size_t b, size_t h, size_t t) {
+    const bool tokens_first = call->bthd || call->split_heads;
+    const size_t row =
+        tokens_first ? (b * call->Tq + t) * call->Hq + h : (b * call->Hq + h) * call->Tq + t;
+    return row * call->Dv;
+}
+
+/* Where score row m of the task has its output in the answer. */
+static char *answer_row(const struct running *run, size_t m) {
+    const struct attn_result_tensor *output = &run->result->tensors[ATTN_RESULT_OUTPUT];
+    const size_t h = run->task.hkv * run->group + m / run->task.rows;
+    const size_t t = run->task.row + m % run->task.rows;
+    return (char *)output->data +
+           attn_dtype_size(output->dtype) * output_offset(run->call, run->task.b, h, t);
+}
+
+/* Whether the answer holds reals: they go there as they are scaled. */
+static bool writes_reals(const struct running *run) {
+    return (run->call->returns & ATTN_RETURN_OUTPUT) &&
+           run->call->output_dtype == (run->wide ? ATTN_FLOAT64 : ATTN_FLOAT32);
+}
+
+/* Multiplies one row of the output, to `to` or, where that is NULL, in its place; true when every
+ * element will be finite as the answer has it. */
+static bool scale_row(const struct running *run, size_t m, double factor, void *to) {
     const size_t Dv = run->call->Dv;
     if (run->wide) {
         double *row = (double *)run->at.all.o + m * Dv;
-        run->ops->d.scale(row, Dv, factor);
-        return run->ops->d.all_within(row, Dv, run->largest);
+        return run->ops->d.scale_to(row, Dv, factor, run->largest, to != NULL ? to : row);
     }
     float *row = (float *)run->at.all.o + m * Dv;
-    run->ops->f.scale(row, Dv, (float)factor);
-    return run->ops->f.all_within(row, Dv, (float)run->largest);
+    return run->ops->f.scale_to(row, Dv, (float)factor, (float)run->largest, to != NULL ? to : row);
 }
 
 /* The largest real that the answer's dtype does not round to infinity. */
@@ -106,7 +128,7 @@ static double largest_of(const struct running *run) {
 
 /* The same for a row whose sums no real could hold. It averages values that reals do hold, so what
  * rounding takes beyond the largest real is that real. */
-static bool scale_large_row(const struct running *run, size_t m, double factor) {
+static bool scale_large_row(const struct running *run, size_t m, double factor, void *to) {
     const size_t Dv = run->call->Dv;
     for (size_t d = 0; d < Dv; d++) {
         double *wide = (double *)run->at.all.o + m * Dv + d;
@@ -116,7 +138,7 @@ static bool scale_large_row(const struct running *run, size_t m, double factor) 
         else if (!run->wide && isfinite(*narrow))
             *narrow = fmaxf(fminf(*narrow * (float)factor, FLT_MAX), -FLT_MAX);
     }
-    return scale_row(run, m, 1.0);
+    return scale_row(run, m, 1.0, to);
 }
 
 /* A finite value as a real would hold it; one beyond a float's range stays, for it only compares.
@@ -143,20 +165,31 @@ static double join_sink(const struct running *run, size_t row, double given) {
     return rebase;
 }
 
-/* Divides by the denominator: the weights' sum, sink included. Empty rows are zeros. */
+/* Divides a row by the denominator: the weights' sum, the sink's included. An empty one is zeros.
+ */
+static bool normalise_row(const struct running *run, size_t row, double sink, void *to) {
+    const double factor = join_sink(run, row, sink);
+    const double l = run->at.all.l[row], unit = run->at.all.unit[row];
+    return unit != 1.0 ? scale_large_row(run, row, factor * unit / l, to)
+                       : scale_row(run, row, l == 0.0 ? 0.0 : factor / l, to);
+}
+
 static void normalise(const struct running *run) {
-    const size_t M = run->group * run->task.rows;
+    const size_t rows = run->task.rows;
+    const size_t step =
+        output_offset(run->call, 0, 0, 1) * attn_dtype_size(run->call->output_dtype);
+    const bool answers = writes_reals(run);
     uint64_t empty = 0;
     bool finite = true;
-    for (size_t row = 0; row < M; row++) {
-        const size_t h = run->task.hkv * run->group + row / run->task.rows;
-        empty += run->at.all.m[row] == -INFINITY;
-        const double factor = run->call->sink ? join_sink(run, row, run->call->sink[h]) : 1.0;
-        const double l = run->at.all.l[row];
-        if (run->at.all.unit[row] != 1.0)
-            finite &= scale_large_row(run, row, factor * run->at.all.unit[row] / l);
-        else
-            finite &= scale_row(run, row, l == 0.0 ? 0.0 : factor / l);
+    for (size_t g = 0; g < run->group; g++) {
+        const size_t h = run->task.hkv * run->group + g;
+        const double sink = run->call->sink != NULL ? run->call->sink[h] : -INFINITY;
+        char *to = answers ? answer_row(run, g * rows) : NULL;
+        for (size_t row = g * rows; row < (g + 1) * rows; row++) {
+            empty += run->at.all.m[row] == -INFINITY;
+            finite &= normalise_row(run, row, sink, to);
+            to = answers ? to + step : NULL;
+        }
     }
     if (!finite)
         atomic_store_explicit(&run->result->non_finite, true, memory_order_relaxed);
@@ -171,26 +204,13 @@ static void store(const struct running *run, enum attn_dtype dtype, void *dst, s
         attn_store_float(dtype, dst, 1, n, (const float *)reals + from);
 }
 
-/* Element offset of the output row of (b, h, t), in q's own layout. */
-static size_t output_offset(const struct attn_call *call, size_t b, size_t h, size_t t) {
-    const bool tokens_first = call->bthd || call->split_heads;
-    const size_t row =
-        tokens_first ? (b * call->Tq + t) * call->Hq + h : (b * call->Hq + h) * call->Tq + t;
-    return row * call->Dv;
-}
-
 static void store_output(const struct running *run) {
     const struct attn_task *task = &run->task;
-    const struct attn_result_tensor *output = &run->result->tensors[ATTN_RESULT_OUTPUT];
-    const size_t element = attn_dtype_size(output->dtype);
     const bool apart = output_offset(run->call, 0, 0, 1) != run->call->Dv;
     const size_t together = apart ? 1 : task->rows; /* rows that lie one behind the other */
-    for (size_t row = 0; row < run->group * task->rows; row += together) {
-        const size_t h = task->hkv * run->group + row / task->rows;
-        const size_t t = task->row + row % task->rows;
-        char *to = (char *)output->data + element * output_offset(run->call, task->b, h, t);
-        store(run, output->dtype, to, together * run->call->Dv, run->at.all.o, row * run->call->Dv);
-    }
+    for (size_t row = 0; row < run->group * task->rows; row += together)
+        store(run, run->call->output_dtype, answer_row(run, row), together * run->call->Dv,
+              run->at.all.o, row * run->call->Dv);
 }
 
 static void store_lse(const struct running *run) {
@@ -259,7 +279,7 @@ static bool complete(struct running *run, bool attended) {
 
 static void write_rows(const struct running *run) {
     normalise(run);
-    if (run->call->returns & ATTN_RETURN_OUTPUT)
+    if ((run->call->returns & ATTN_RETURN_OUTPUT) && !writes_reals(run))
         store_output(run);
     if (run->call->returns & ATTN_RETURN_LSE)
         store_lse(run);

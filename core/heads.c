@@ -172,8 +172,7 @@ static size_t find_done(const struct attn_heads *heads) {
     size_t n = 0;
     if (heads->begun * tasks_per_head(heads) >= heads->plan->tasks)
         return heads->count;
-    while (n < heads->count &&
-           (heads->places[n].holders > 0 || has_task(heads, &heads->places[n])))
+    while (n < heads->count && (heads->places[n].holders > 0 || has_task(heads, &heads->places[n])))
         n++;
     return n;
 }

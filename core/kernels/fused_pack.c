@@ -64,9 +64,13 @@ static bool is_in_place(const struct attn_fused_set *set, const struct attn_oper
            (operand->sd == 1 || operand->pages != NULL);
 }
 
+static bool turns_keys(const struct attn_call *call) {
+    return call->rope.dims > 0 && !call->rope.q_only;
+}
+
 /* Keys that their positions turn have to be copied. */
 static bool keys_are_in_place(const struct attn_fused_set *set, const struct attn_call *call) {
-    return is_in_place(set, &call->k) && (call->rope.dims == 0 || call->rope.q_only);
+    return is_in_place(set, &call->k) && !turns_keys(call);
 }
 
 size_t attn_fused_own_bytes(const struct attn_fused_set *set, const struct attn_call *call,
@@ -104,13 +108,40 @@ void attn_fused_packed_open(const struct attn_call *call, const struct attn_grid
     }
 }
 
+/* The rows from `key` on where they lie. */
+static struct attn_direct_rows rows_in_place(const struct attn_task *task,
+                                             const struct attn_operand *operand, size_t key) {
+    return (struct attn_direct_rows){.data = attn_operand_row(operand, task->b, task->hkv, key),
+                                     .stride =
+                                         operand->st * (ptrdiff_t)attn_dtype_size(operand->dtype)};
+}
+
+/* Rows that lie dense in memory; none where they do not. */
+struct lying {
+    struct attn_direct_rows rows;
+    size_t count, bytes; /* to the head's last row; of each */
+    bool are_floats;     /* and so need no copy */
+};
+
+static struct lying lying_at(const struct attn_task *task, const struct attn_operand *operand,
+                             size_t width, size_t key, bool turned) {
+    if (operand->pages != NULL || operand->sd != 1)
+        return (struct lying){0};
+    return (struct lying){.rows = rows_in_place(task, operand, key),
+                          .count = task->call->Tk - key,
+                          .bytes = width * attn_dtype_size(operand->dtype),
+                          .are_floats = operand->dtype == ATTN_FLOAT32 && !turned};
+}
+
+static const float *float_row(const struct lying *lying, size_t j) {
+    return (const float *)(const void *)(lying->rows.data + (ptrdiff_t)j * lying->rows.stride);
+}
+
 /* Rows are read once and may lie far away: asks for those that come next. */
-static void ask_for(const struct attn_task *task, const struct attn_operand *operand, size_t t,
-                    size_t rows, size_t width) {
-    const size_t bytes = width * attn_dtype_size(operand->dtype);
-    for (size_t r = 0; r < rows && t + r < task->call->Tk && operand->sd == 1; r++) {
-        const char *row = attn_operand_row(operand, task->b, task->hkv, t + r);
-        for (size_t at = 0; at < bytes; at += 64)
+static void ask_for(const struct lying *lying, size_t j, size_t rows) {
+    for (size_t r = j; r < j + rows && r < lying->count; r++) {
+        const char *row = lying->rows.data + (ptrdiff_t)r * lying->rows.stride;
+        for (size_t at = 0; at < lying->bytes; at += 64)
             __builtin_prefetch(row + at);
     }
 }
@@ -130,13 +161,20 @@ static float pack_keys(const struct attn_task *task, const struct attn_fused_set
     if (task->call->k.pages != NULL)
         return pack_panels(task, key, keys, k);
     float largest = 0;
+    const struct lying lying = lying_at(task, &task->call->k, D, key, turns_keys(task->call));
     float *const zeros = scratch + ACROSS * D;
     memset(zeros, 0, D * sizeof *zeros);
     for (size_t j = 0; j < PANEL * in_panels(keys); j += set->across) {
         const float *rows[ACROSS];
-        ask_for(task, &task->call->k, key + j + AHEAD, set->across, D);
-        for (size_t r = 0; r < set->across; r++)
-            rows[r] = j + r < keys ? attn_key_row_float(task, key + j + r, scratch + r * D) : zeros;
+        ask_for(&lying, j + AHEAD, set->across);
+        for (size_t r = 0; r < set->across; r++) {
+            if (j + r >= keys)
+                rows[r] = zeros;
+            else if (lying.are_floats)
+                rows[r] = float_row(&lying, j + r);
+            else
+                rows[r] = attn_key_row_float(task, key + j + r, scratch + r * D);
+        }
         largest = fmaxf(largest,
                         set->transpose(rows, D, 1, k + j / PANEL * D * PANEL + j % PANEL, PANEL));
     }
@@ -154,10 +192,12 @@ static const float *clean(const float *row, size_t width, float *scratch) {
 static bool pack_values(const struct attn_task *task, const struct attn_fused_set *set, size_t key,
                         size_t keys, size_t v_step, float *v, float *scratch) {
     const size_t Dv = task->call->Dv;
+    const struct lying lying = lying_at(task, &task->call->v, Dv, key, false);
     bool cleaned = false;
     for (size_t j = 0; j < keys; j++) {
-        const float *row = attn_value_row_float(task, key + j, scratch);
-        ask_for(task, &task->call->v, key + j + AHEAD, 1, Dv);
+        const float *row =
+            lying.are_floats ? float_row(&lying, j) : attn_value_row_float(task, key + j, scratch);
+        ask_for(&lying, j + AHEAD, 1);
         if (!set->spread(row, Dv, v + j * PANEL, v_step)) {
             set->spread(clean(row, Dv, scratch), Dv, v + j * PANEL, v_step);
             cleaned = true;
@@ -221,14 +261,6 @@ static bool pack_block(const struct attn_task *task, const struct attn_fused_set
 static void copy_row(const float *row, size_t width, float *to) {
     if (row != to)
         memcpy(to, row, width * sizeof *to);
-}
-
-/* The rows from `key` on where they lie. */
-static struct attn_direct_rows rows_in_place(const struct attn_task *task,
-                                             const struct attn_operand *operand, size_t key) {
-    return (struct attn_direct_rows){.data = attn_operand_row(operand, task->b, task->hkv, key),
-                                     .stride =
-                                         operand->st * (ptrdiff_t)attn_dtype_size(operand->dtype)};
 }
 
 /* Keys and values where they lie, or, what cannot be read there, as rows of floats in `own`. */

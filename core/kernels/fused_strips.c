@@ -9,6 +9,7 @@
 #include "core/area.h"
 #include "core/convert.h"
 #include "core/kernels/fused_pack.h"
+#include "core/kernels/fused_queries.h"
 #include "core/kernels/operand.h"
 #include "core/kernels/wide.h"
 
@@ -185,83 +186,22 @@ struct attn_strips attn_strips_open(const struct attn_task *task, void *memory) 
     return strips;
 }
 
-/* Score row `row` of the task as dense floats: zeros past the last one. */
-static const float *query_row(const struct attn_strips *strips, size_t row, float *scratch) {
-    const struct attn_task *task = strips->task;
-    if (row < strips->M)
-        return attn_query_row_float(task, attn_score_row_head(task, row),
-                                    attn_score_row_query(task, row), scratch);
-    memset(scratch, 0, task->call->D * sizeof *scratch);
-    return scratch;
-}
-
-/* Rows are read once and may lie far away: asks for a strip's. */
-static void ask_for_queries(const struct attn_strips *strips, size_t first) {
-    const struct attn_task *task = strips->task;
-    const struct attn_operand *q = &task->call->q;
-    const size_t bytes = task->call->D * attn_dtype_size(q->dtype);
-    for (size_t row = first; row < first + strips->set->rows && row < strips->M; row++) {
-        const char *from = attn_operand_row(q, task->b, attn_score_row_head(task, row),
-                                            attn_score_row_query(task, row));
-        for (size_t at = 0; at < bytes && q->sd == 1; at += 64)
-            __builtin_prefetch(from + at);
-    }
-}
-
-/* A strip's rows as [D][rows], a few at a time, the last ones first, for what is written past them
- * is another's place. Returns the largest magnitude. */
-static float pack_strip(const struct attn_strips *strips, size_t first, float factor, float *q) {
-    const struct attn_fused_set *set = attn_strips_set_at(strips, first);
-    const size_t D = strips->task->call->D;
-    float largest = 0;
-    for (size_t part = (set->rows - 1) / set->across + 1; part-- > 0;) {
-        const size_t at = part * set->across;
-        const float *rows[ATTN_FUSED_ACROSS_MOST] = {
-            query_row(strips, first + at, strips->scratch)};
-        for (size_t r = 1; r < set->across; r++)
-            rows[r] = at + r < set->rows
-                          ? query_row(strips, first + at + r, strips->scratch + r * D)
-                          : rows[0];
-        largest = fmaxf(largest, set->transpose(rows, D, factor, q + at, set->rows));
-    }
-    return largest;
-}
-
-/* The same as [rows][D], for products with keys in place. */
-static float copy_strip(const struct attn_strips *strips, size_t first, double scale, float *q) {
-    const size_t rows = strips->set->rows, D = strips->task->call->D;
-    const struct attn_task *task = strips->task;
-    const struct attn_operand *q_rows = &task->call->q;
-    const struct attn_direct_functions *direct = &strips->set->direct[q_rows->dtype];
-    const bool lies = direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL;
-    for (size_t row = first; row < first + rows; row++)
-        if (lies && row < strips->M)
-            direct->widen(attn_operand_row(q_rows, task->b, attn_score_row_head(task, row),
-                                           attn_score_row_query(task, row)),
-                          D, q + (row - first) * D);
-        else
-            query_row(strips, row, q + (row - first) * D); /* made in its place */
-    if (scale != 1)
-        scale_row_float(strips->ops, q, rows * D, scale);
-    return strips->ops->f.magnitude(q, rows * D);
-}
-
 void attn_strips_pack(struct attn_strips *strips, double scale) {
     const size_t rows = strips->set->rows;
     const size_t D = strips->task->call->D;
     const bool fits = holds_scale_float(scale);
     strips->q_largest = 0;
     for (size_t first = 0; first < strips->M; first += rows) {
-        float largest, *q = strips->q + first * D;
-        ask_for_queries(strips, first + rows);
-        if (strips->set->direct != NULL) {
-            largest = copy_strip(strips, first, scale, q);
-        } else {
-            largest = pack_strip(strips, first, fits ? (float)scale : 1, q);
-            if (!fits) {
+        float largest = 0, *q = strips->q + first * D;
+        attn_queries_ask(strips, first + rows);
+        if (strips->set->direct != NULL)
+            attn_queries_copy(strips, first, q);
+        else
+            largest = attn_queries_pack(strips, first, fits ? (float)scale : 1, q);
+        if (strips->set->direct != NULL || !fits) {
+            if (scale != 1)
                 scale_row_float(strips->ops, q, rows * D, scale);
-                largest = strips->ops->f.magnitude(q, rows * D);
-            }
+            largest = strips->ops->f.magnitude(q, rows * D);
         }
         strips->q_largest = fmaxf(strips->q_largest, largest);
     }

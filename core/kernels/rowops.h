@@ -67,9 +67,11 @@ enum { ATTN_SOFTEN_ROWS = 16 };
     /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines     \
        stand in turns[0 .. pairs) and whose sines stand behind them. */                         \
     void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);              \
-    /* True when no element is NaN or of a magnitude above `limit`; or NaN or infinite. */      \
-    bool (*all_within)(const REAL *row, size_t n, REAL limit);                                  \
+    /* True when no element is NaN or infinite. */                                              \
     bool (*all_finite)(const REAL *row, size_t n);                                              \
+    /* to[n] = row[n] * factor, aligned or not, `to` may be the row; true when none of them is  \
+       NaN or of a magnitude above `limit`. */                                                  \
+    bool (*scale_to)(const REAL *row, size_t n, REAL factor, REAL limit, void *to);             \
     /* For maps. The largest element, NaN when there is one, -inf of none; and the sum. */      \
     REAL (*largest)(const REAL *row, size_t n);                                                 \
     REAL (*sum)(const REAL *row, size_t n);                                                     \

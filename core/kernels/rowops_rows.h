@@ -246,19 +246,37 @@ static inline bool F(any)(MASK mask) {
     return any != 0;
 }
 
-static bool F(row_all_within)(const REAL *row, size_t n, REAL limit) {
-    const VECTOR most = (VECTOR){0} + limit;
-    MASK beyond = {0};
-    size_t at = 0;
-    for (; at + F(LANES) <= n; at += F(LANES))
-        beyond |= ~(MASK)(F(absolute)(F(load)(row + at)) <= most);
-    if (at < n)
-        beyond |= ~(MASK)(F(absolute)(F(load_part)(row + at, n - at, 0)) <= most);
-    return !F(any)(beyond);
+/* All ones in lanes that are NaN or of a magnitude above `most`. */
+static inline MASK F(beyond)(VECTOR vector, VECTOR most) {
+    return ~(MASK)(F(absolute)(vector) <= most);
 }
 
 static bool F(row_all_finite)(const REAL *row, size_t n) {
-    return F(row_all_within)(row, n, REAL_MAX);
+    const VECTOR most = (VECTOR){0} + REAL_MAX;
+    MASK beyond = {0};
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES))
+        beyond |= F(beyond)(F(load)(row + at), most);
+    if (at < n)
+        beyond |= F(beyond)(F(load_part)(row + at, n - at, 0), most);
+    return !F(any)(beyond);
+}
+
+static bool F(row_scale_to)(const REAL *row, size_t n, REAL factor, REAL limit, void *to) {
+    const VECTOR most = (VECTOR){0} + limit;
+    MASK beyond = {0};
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES)) {
+        const VECTOR scaled = F(load)(row + at) * factor;
+        beyond |= F(beyond)(scaled, most);
+        memcpy((REAL *)to + at, &scaled, sizeof scaled);
+    }
+    if (at < n) {
+        const VECTOR scaled = F(load_part)(row + at, n - at, 0) * factor;
+        beyond |= F(beyond)(scaled, most);
+        memcpy((REAL *)to + at, &scaled, (n - at) * sizeof(REAL));
+    }
+    return !F(any)(beyond);
 }
 
 #include "core/kernels/rowops_maps.h"

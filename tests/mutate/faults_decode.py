@@ -8,6 +8,7 @@ FINISH = "core/kernels/finish.h"
 FUSED = "core/kernels/fused.c"
 STRIPS = "core/kernels/fused_strips.c"
 PACK = "core/kernels/fused_pack.c"
+QUERIES = "core/kernels/fused_queries.c"
 SET = "core/kernels/fused_set.h"
 KERNEL = "core/kernels/kernel.h"
 HEADS = "core/heads.c"
@@ -63,12 +64,18 @@ FAULTS = [
     return false;""", "nobody asks a second time"),
     ("decode: a query's last elements are 0", DECODE, "load_part(row, at, n - at, dtype)",
      "(vector){0}", "heads are as wide as some vectors"),
-    ("decode: queries lie side by side", STRIPS,
-     "direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL",
-     "direct->widen != NULL && task->rotation == NULL", "they mostly do"),
-    ("decode: queries are not turned", STRIPS,
-     "direct->widen != NULL && q_rows->sd == 1 && task->rotation == NULL",
-     "direct->widen != NULL && q_rows->sd == 1", "right without rope"),
+    ("queries lie side by side", QUERIES,
+     "return task->call->q.sd == 1 && task->rotation == NULL;",
+     "return task->rotation == NULL;", "they mostly do"),
+    ("queries are not turned", QUERIES,
+     "return task->call->q.sd == 1 && task->rotation == NULL;",
+     "return task->call->q.sd == 1;", "right without rope"),
+    ("fused: the next head's queries lie behind the last one's", QUERIES,
+     "if (++at->query < task->row + task->rows)", "if (++at->query < task->call->Tq)",
+     "right for tasks of all queries"),
+    ("fused: packed keys are not turned", PACK,
+     "lying_at(task, &task->call->k, D, key, turns_keys(task->call))",
+     "lying_at(task, &task->call->k, D, key, false)", "right without rope"),
     ("decode: columns tell of NaN, and the last ones decide", DECODE,
      "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
@@ -83,8 +90,9 @@ FAULTS = [
      "a block that was read in place knows nothing"),
     ("decode: lost scores stay", STRIPS, "return !finite;", "return false;",
      "other sums beyond a float end as NaN by themselves"),
-    ("decode: keys are read where they lie", PACK, "is_in_place(set, &call->k) && "
-     "(call->rope.dims == 0 ||", "is_in_place(set, &call->k) && (true ||",
+    ("decode: keys are read where they lie", PACK,
+     "return is_in_place(set, &call->k) && !turns_keys(call);",
+     "return is_in_place(set, &call->k);",
      "it is fast, and right without rope"),
     ("decode: rows of the first head", PACK,
      ".data = attn_operand_row(operand, task->b, task->hkv, key),",
