@@ -128,6 +128,15 @@ enum attn_status attn_mask_validate(struct attn_mask *mask, const struct attn_ma
 void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_space *space,
                          size_t b, size_t h, size_t row, size_t rows, size_t *begin, size_t *end);
 
+/* The run of keys that a query row sees; none where end <= begin. */
+struct attn_span {
+    size_t begin, end;
+};
+
+/* What attn_mask_key_range says of each of the rows [row, row + rows), quicker. */
+void attn_mask_spans(const struct attn_mask *mask, const struct attn_mask_space *space, size_t b,
+                     size_t row, size_t rows, struct attn_span *spans);
+
 /*
  * Classifies a tile. Never wrong about EMPTY and FULL; may say PARTIAL of a tile that is either.
  * Exact for a single leaf, but for segments whose ids are in no order and for allow and hide:

@@ -74,6 +74,17 @@ void attn_mask_key_range(const struct attn_mask *mask, const struct attn_mask_sp
     *end = level[0].some.end;
 }
 
+void attn_mask_spans(const struct attn_mask *mask, const struct attn_mask_space *space, size_t b,
+                     size_t row, size_t rows, struct attn_span *spans) {
+    const struct attn_mask_leaf *only = mask->count == 1 ? attn_mask_leaf(mask->nodes) : NULL;
+    if (only != NULL && only->spans != NULL) {
+        only->spans(mask->nodes, space, b, row, rows, spans);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        attn_mask_key_range(mask, space, b, 0, row + r, 1, &spans[r].begin, &spans[r].end);
+}
+
 static enum attn_tile_class combine_classes(enum attn_mask_kind kind, enum attn_tile_class x,
                                             enum attn_tile_class y) {
     return (kind == ATTN_MASK_ALL) == (x < y) ? x : y;

@@ -47,6 +47,9 @@ struct attn_mask_leaf {
     void (*fill)(const struct attn_mask_node *node, const struct attn_mask_space *space,
                  const struct attn_mask_tile *tile, uint64_t *bits);
     const struct attn_mask_costs *costs;
+    /* What each of `rows` rows sees, one by one; NULL: as `bounds` says. */
+    void (*spans)(const struct attn_mask_node *node, const struct attn_mask_space *space, size_t b,
+                  size_t row, size_t rows, struct attn_span *spans);
 };
 
 /* The leaf's row; NULL for a combinator. */
@@ -65,6 +68,10 @@ typedef enum attn_tile_class attn_mask_classify_leaf(const struct attn_mask_node
 typedef void attn_mask_fill_leaf(const struct attn_mask_node *, const struct attn_mask_space *,
                                  const struct attn_mask_tile *, uint64_t *);
 
+typedef void attn_mask_spans_leaf(const struct attn_mask_node *, const struct attn_mask_space *,
+                                  size_t, size_t, size_t, struct attn_span *);
+
+attn_mask_spans_leaf attn_mask_spans_causal, attn_mask_spans_window;
 attn_mask_validate_leaf attn_mask_validate_causal, attn_mask_validate_window,
     attn_mask_validate_lengths, attn_mask_validate_keep, attn_mask_validate_prefix,
     attn_mask_validate_segments, attn_mask_validate_global, attn_mask_validate_dilated,

@@ -44,6 +44,29 @@ struct attn_bounds attn_mask_bounds_causal(const struct attn_mask_node *node,
     return attn_mask_window_bounds(space, b, row, rows, -1, 0);
 }
 
+/* As attn_mask_window_bounds for each row, of which one takes longer to ask for than to find. */
+static void window_spans(const struct attn_mask_space *space, size_t b, size_t row, size_t rows,
+                         int64_t left, int64_t right, struct attn_span *spans) {
+    for (size_t r = 0; r < rows; r++) {
+        const int64_t i = attn_mask_position(space, b, row + r);
+        const size_t begin =
+            left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(i, left));
+        const size_t end = right < 0 ? space->Tk : end_after(space, attn_add_saturating(i, right));
+        spans[r] = (struct attn_span){begin, end};
+    }
+}
+
+void attn_mask_spans_window(const struct attn_mask_node *node, const struct attn_mask_space *space,
+                            size_t b, size_t row, size_t rows, struct attn_span *spans) {
+    window_spans(space, b, row, rows, node->left, node->right, spans);
+}
+
+void attn_mask_spans_causal(const struct attn_mask_node *node, const struct attn_mask_space *space,
+                            size_t b, size_t row, size_t rows, struct attn_span *spans) {
+    (void)node;
+    window_spans(space, b, row, rows, -1, 0, spans);
+}
+
 /* The position of the last token of i's block. */
 static int64_t end_of_block(int64_t i, int64_t block) {
     return attn_add_saturating(i, block - 1 - (int64_t)attn_floor_modulo(i, block));

@@ -13,12 +13,9 @@ static void clip(const struct attn_task *task, size_t *begin, size_t *end) {
 
 void attn_task_spans(const struct attn_task *task, struct attn_span *spans) {
     const struct attn_call *call = task->call;
-    for (size_t t = 0; t < task->rows; t++) {
-        struct attn_span *span = &spans[t];
-        attn_mask_key_range(&call->mask, &call->space, task->b, 0, task->row + t, 1, &span->begin,
-                            &span->end);
-        clip(task, &span->begin, &span->end);
-    }
+    attn_mask_spans(&call->mask, &call->space, task->b, task->row, task->rows, spans);
+    for (size_t t = 0; t < task->rows; t++)
+        clip(task, &spans[t].begin, &spans[t].end);
 }
 
 bool attn_piece_segment(const struct attn_task *task, const struct attn_piece *piece, size_t from,

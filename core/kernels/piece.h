@@ -21,11 +21,6 @@ struct attn_segment {
     size_t h, t, rows;
 };
 
-/* The run of keys that a query row sees; begin == end: none. */
-struct attn_span {
-    size_t begin, end;
-};
-
 /* What each of the task's query rows sees of its keys, where the mask is one run of keys per row.
  */
 void attn_task_spans(const struct attn_task *task, struct attn_span *spans);
