@@ -75,6 +75,19 @@ DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q
     }
 }
 
+/* Adds the products of a single row and `n` elements of each key, key by key: they come from
+ * memory, which is read faster in one run than at the same place of sixteen rows. */
+DECODE_INLINE void add_products_in_order(vector sum[SUMS], const float *q, size_t n,
+                                         const char *const k[SUMS], ptrdiff_t ahead,
+                                         const enum attn_dtype dtype) {
+#pragma GCC unroll 16
+    for (int j = 0; j < SUMS; j++)
+        for (size_t at = 0; at < n; at += LANES) {
+            sum[j] += load_part(q, at, LANES, ATTN_FLOAT32) * load_part(k[j], at, LANES, dtype);
+            ask_for(k[j] + ahead, at, dtype);
+        }
+}
+
 /* s[r][j] = q[r] . k[j] for as many keys as are summed at once. */
 DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const char *const k[SUMS],
                               ptrdiff_t ahead, float *s, const enum attn_dtype dtype) {
@@ -84,11 +97,13 @@ DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const ch
 #pragma GCC unroll 16
     for (int n = 0; n < SUMS; n++)
         sum[n] = (vector){0};
-    size_t at = 0;
-    for (; at + LANES <= D; at += LANES)
+    const size_t whole = D - D % LANES;
+    if (rows == 1)
+        add_products_in_order(sum, q, whole, k, ahead, dtype);
+    for (size_t at = 0; at < whole && rows > 1; at += LANES)
         add_products(sum, rows, q, D, k, at, LANES, ahead, dtype);
-    if (at < D)
-        add_products(sum, rows, q, D, k, at, D - at, ahead, dtype);
+    if (whole < D)
+        add_products(sum, rows, q, D, k, whole, D - whole, ahead, dtype);
 #pragma GCC unroll 4
     for (int n = 0; n < SUMS; n += LANES) {
         const vector sums = sum_lanes(sum + n);

@@ -18,7 +18,7 @@ enum {
     ATTN_FUSED_STRIDE = 272,   /* floats from row to row of S: rows start in different cache sets */
     ATTN_FUSED_ROWS_MOST = 12, /* score rows of the largest strip */
     ATTN_FUSED_ACROSS_MOST = 16, /* rows that are transposed at once */
-    ATTN_DIRECT_AHEAD = 8192,    /* bytes of rows to ask for ahead of those that are read */
+    ATTN_DIRECT_AHEAD = 4096,    /* bytes of rows to ask for ahead of those that are read */
 };
 
 /* Rows of keys or values as they lie in memory, dense, `stride` bytes apart; or, of keys, panels of

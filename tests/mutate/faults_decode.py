@@ -29,11 +29,11 @@ FAULTS = [
      "operand->st * (ptrdiff_t)sizeof(float)", "elements and bytes"),
 
     # products with rows in place
-    ("decode: a head's last elements are no part of a score", DECODE, """\
-    if (at < D)
-        add_products""", """\
-    if (false)
-        add_products""", "D is a multiple of 16"),
+    ("decode: a head's last elements are no part of a score", DECODE, "    if (whole < D)",
+     "    if (false)", "right for heads of whole vectors"),
+    ("decode: a single row's last elements are read twice", DECODE,
+     "add_products_in_order(sum, q, whole, k, ahead, dtype);",
+     "add_products_in_order(sum, q, D, k, ahead, dtype);", "right for heads of whole vectors"),
     ("decode: the scores of four keys change places", VECTORS,
      "QUARTERS(a, b, 0, 1, LANES, LANES + 1)", "QUARTERS(a, b, 0, LANES, 1, LANES + 1)",
      "sums of lanes"),
