@@ -105,16 +105,22 @@ static struct F(block)
     const struct attn_call *call = task->call;
     const struct attn_operand *operand = values ? &call->v : &call->k;
     const size_t width = values ? call->Dv : call->D;
-    const bool as_it_is = values || task->rotation == NULL;
-    if (as_it_is && operand->dtype == REAL_DTYPE && fits_blas(operand, width))
+    const struct F(block) panel = {tiles->panel, (int)attn_max_size(width, 1)};
+    const bool as_it_is = (values || task->rotation == NULL) && fits_blas(operand, width);
+    if (as_it_is && operand->dtype == REAL_DTYPE)
         return (struct F(block)){attn_operand_row(operand, task->b, task->hkv, key),
                                  (int)operand->st};
+    if (as_it_is && operand->dtype == ATTN_FLOAT32 && operand->st == (ptrdiff_t)width) {
+        tiles->ops->ROWOPS.widen(attn_operand_row(operand, task->b, task->hkv, key), keys * width,
+                                 tiles->panel);
+        return panel;
+    }
     for (size_t j = 0; j < keys; j++) {
         REAL *place = tiles->panel + j * width;
         const REAL *from = values ? VALUE_ROW(task, key + j, place) : KEY_ROW(task, key + j, place);
         F(place_row)(from, width, place);
     }
-    return (struct F(block)){tiles->panel, (int)attn_max_size(width, 1)};
+    return panel;
 }
 
 /* Whether a product of the piece, or a part of its sum, may exceed the reals: told from the largest

@@ -67,6 +67,8 @@ enum { ATTN_SOFTEN_ROWS = 16 };
     /* Turns pairs of elements, (n, n + pairs) or (2n, 2n + 1), by the angles whose cosines     \
        stand in turns[0 .. pairs) and whose sines stand behind them. */                         \
     void (*rotate)(REAL * row, const REAL *turns, size_t pairs, bool interleaved);              \
+    /* to[n] = from[n] */                                                                       \
+    void (*widen)(const float *from, size_t n, REAL *to);                                       \
     /* True when no element is NaN or infinite. */                                              \
     bool (*all_finite)(const REAL *row, size_t n);                                              \
     /* to[n] = row[n] * factor, aligned or not, `to` may be the row; true when none of them is  \

@@ -246,6 +246,18 @@ static inline bool F(any)(MASK mask) {
     return any != 0;
 }
 
+static void F(row_widen)(const float *from, size_t n, REAL *to) {
+    typedef float narrow __attribute__((vector_size(F(LANES) * sizeof(float))));
+    size_t at = 0;
+    for (; at + F(LANES) <= n; at += F(LANES)) {
+        narrow part;
+        memcpy(&part, from + at, sizeof part);
+        F(save)(to + at, __builtin_convertvector(part, VECTOR));
+    }
+    for (; at < n; at++)
+        to[at] = (REAL)from[at];
+}
+
 /* All ones in lanes that are NaN or of a magnitude above `most`. */
 static inline MASK F(beyond)(VECTOR vector, VECTOR most) {
     return ~(MASK)(F(absolute)(vector) <= most);

@@ -41,6 +41,59 @@ START_TEST(rows_end_where_they_end) {
 END_TEST
 
 /* Every length with an end of its own, and nothing past it. */
+START_TEST(floats_are_widened) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 0; n <= LONGEST; n++) {
+        float from[LONGEST + 1], f[LONGEST + 1];
+        double d[LONGEST + 1];
+        for (size_t e = 0; e <= n; e++) {
+            from[e] = e % 7 == 3 ? -INFINITY : 0x1.000002p-120f * (float)e;
+            f[e] = -1;
+            d[e] = -1;
+        }
+        set->f.widen(from, n, f);
+        set->d.widen(from, n, d);
+        for (size_t e = 0; e < n; e++)
+            ck_assert(f[e] == from[e] && d[e] == (double)from[e]);
+        ck_assert(f[n] == -1 && d[n] == -1);
+    }
+}
+END_TEST
+
+/* Whether the row is left alone or written elsewhere, and to any place; what is beyond the limit,
+ * wherever it stands, is told. */
+START_TEST(rows_are_scaled_to_another_place) {
+    const struct attn_rowops *set = rowops_under_test(_i);
+    for (size_t n = 0; n <= LONGEST; n++) {
+        float f[LONGEST + 1];
+        double d[LONGEST + 1];
+        char to_f[(LONGEST + 1) * sizeof(float) + 1], to_d[(LONGEST + 1) * sizeof(double) + 1];
+        for (size_t e = 0; e <= n; e++)
+            d[e] = f[e] = 4 + (float)e;
+        memset(to_f, 0x5a, sizeof to_f);
+        memset(to_d, 0x5a, sizeof to_d);
+        ck_assert(set->f.scale_to(f, n, -0.5f, 2.0f + (float)n / 2, to_f + 1));
+        ck_assert(set->d.scale_to(d, n, -0.5, 2.0 + (double)n / 2, to_d + 1));
+        for (size_t e = 0; e < n; e++) {
+            float one;
+            double two;
+            memcpy(&one, to_f + 1 + e * sizeof one, sizeof one);
+            memcpy(&two, to_d + 1 + e * sizeof two, sizeof two);
+            ck_assert(one == -0.5f * f[e] && two == -0.5 * d[e] && f[e] == 4 + (float)e);
+        }
+        ck_assert(to_f[1 + n * sizeof(float)] == 0x5a && to_d[1 + n * sizeof(double)] == 0x5a);
+        for (size_t e = 0; e < n; e++) {
+            d[e] = f[e] = e % 2 == 0 ? NAN : -1e6f;
+            ck_assert(!set->f.scale_to(f, n, 1, 1e5f, to_f));
+            ck_assert(!set->d.scale_to(d, n, 1, 1e5, to_d));
+            d[e] = f[e] = 0;
+            ck_assert(set->f.scale_to(f, n, 1, 1e5f, f) && set->d.scale_to(d, n, 1, 1e5, d));
+        }
+    }
+}
+END_TEST
+
+/* Every length with an end of its own, and nothing past it. */
 START_TEST(rows_are_added_in_proportion) {
     const struct attn_rowops *set = rowops_under_test(_i);
     for (size_t n = 0; n <= LONGEST; n++) {
@@ -223,6 +276,8 @@ END_TEST
 
 static Suite *rowops_suite(void) {
     const TTest *const tests[] = {rows_end_where_they_end,
+                                  floats_are_widened,
+                                  rows_are_scaled_to_another_place,
                                   rows_are_added_in_proportion,
                                   a_bias_of_minus_infinity_is_selected,
                                   a_sum_that_is_too_low_is_told,
