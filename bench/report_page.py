@@ -231,7 +231,8 @@ def peers(parts, judge):
              "to a cache in place, of the type that is named, and attends over it, ours with all "
              "that a session's step does below HTTP; of onnxruntime queries are of that type too, "
              "for it takes no others. \"DRAM\" goes around more caches than a processor's cache "
-             "holds. Disturbed rounds are not discarded here.\n\n")
+             "holds. Turns last 50 ms, for a machine that was idle may take 10 to give two threads "
+             "a processor each. Disturbed rounds are not discarded here.\n\n")
     text += "".join(f"* {line}\n" for line in who) + "\n"
     for owns in parse.families(parts):
         text += f"Ours by {' and '.join(f'`{own}`' for own in owns)}:\n\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our side of bench/peers.py: one call without HTTP on two threads, run once for every line that
- * comes in, its seconds going out. Float32, B = 1, uniform numbers.
+ * Our side of bench/peers.py: one call without HTTP on two threads, run as often as each line says
+ * that comes in, its seconds going out. Float32, B = 1, uniform numbers.
  *
  *   own Hq Hkv Tq Tk D causal [kernel]      causal: 0 or 1, the last query at the last key
  */
@@ -37,11 +37,12 @@ int main(int argc, char **argv) {
     bare_call_open(&bare, YARDSTICK_THREADS);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%s\n", bare.plan.kernel->name);
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        const double begin = yardstick_now();
-        bare_call_run(&bare);
-        printf("%.9f\n", yardstick_now() - begin);
-    }
+    while (fgets(line, sizeof line, stdin) != NULL)
+        for (size_t calls = strtoul(line, NULL, 10); calls > 0; calls--) {
+            const double begin = yardstick_now();
+            bare_call_run(&bare);
+            printf("%.9f\n", yardstick_now() - begin);
+        }
     bare_call_close(&bare);
     free(q);
     free(k);

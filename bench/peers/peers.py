@@ -28,8 +28,9 @@ LENGTHS, WIDTHS = (512, 1024, 2048, 4096), (64, 128)
 CACHES, GROUPS = (4096, 16384), (1, 4, 8)
 LONG, LONG_ROUNDS = 4096, 3  # a round of all contestants takes seconds
 SETTLE = 0.01  # seconds between two contestants
-TURN = 0.01  # seconds that a turn lasts at least, within limits
-CALLS_MAX = 32
+TURN = 0.05  # seconds that a turn lasts at least, within limits: a machine that was idle takes
+             # up to 10 ms to give two threads a processor each
+CALLS_MAX = 1000
 # How many times as fast as the best of a family of peers.
 GOALS = {
     "onnxruntime": {"full": 1.25, "causal": 2.0, "decode": 1.5, "decode grouped": 4.5},
@@ -60,7 +61,8 @@ class Case:
 
 
 class Own:
-    """A process that runs our kernel once per line."""
+    """A process that runs our kernel as often as a line says, as peers are run: without a word in
+    between, by which threads would fall asleep."""
 
     def __init__(self, command):
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
@@ -69,10 +71,11 @@ class Own:
         if not self.name:
             raise SystemExit(f"{command[0]} did not start: make bench builds it")
 
-    def seconds(self):
-        self.process.stdin.write("\n")
+    def seconds(self, calls=1):
+        """Of each call."""
+        self.process.stdin.write(f"{calls}\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return [float(self.process.stdout.readline()) for _ in range(calls)]
 
     def close(self):
         self.process.stdin.close()
@@ -85,10 +88,14 @@ class Timed:
     def __init__(self, name, run):
         self.name, self.run = name, run
 
-    def seconds(self):
+    def once(self):
         begin = time.perf_counter()
         self.run()
         return time.perf_counter() - begin
+
+    def seconds(self, calls=1):
+        """Of each call."""
+        return [self.once() for _ in range(calls)]
 
     def close(self):
         self.run = None
@@ -205,13 +212,13 @@ def measure(case, rounds, folder):
     calls = {}
     for contestant in all_of_them:
         contestant.seconds()
-        calls[contestant.name] = max(1, min(CALLS_MAX, int(TURN / contestant.seconds())))
+        calls[contestant.name] = max(1, min(CALLS_MAX, int(TURN / contestant.seconds()[0])))
     for turn in range(rounds):
         first = turn % len(all_of_them)
         for contestant in all_of_them[first:] + all_of_them[:first]:
             time.sleep(SETTLE)
-            seconds[contestant.name].append(statistics.median(
-                contestant.seconds() for _ in range(calls[contestant.name])))
+            seconds[contestant.name].append(
+                statistics.median(contestant.seconds(calls[contestant.name])))
     for contestant in all_of_them:
         contestant.close()
     report(case, own.name, seconds, [peer.name for peer in theirs])

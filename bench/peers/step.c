@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our side of a session's step in bench/peers/peers.py, without HTTP on two threads: one row is
- * appended to a cache and its queries attend over all of it, run once for every line that comes in,
- * its seconds going out. Everything that a step does to a cache is timed, planning too; that the
- * row is cut off again is not. It goes around `sets` caches. Queries and rows are float32.
+ * appended to a cache and its queries attend over all of it, run as often as each line says that
+ * comes in, its seconds going out. Everything that a step does to a cache is timed, planning too;
+ * that the row is cut off again is not. It goes around `sets` caches. Queries and rows are float32.
  *
  *   step Hq Hkv n D f32|f16|bf16 sets       n: tokens with the new one
  */
@@ -172,7 +172,8 @@ int main(int argc, char **argv) {
     open_all(&steps);
     step(&steps);
     while (fgets(line, sizeof line, stdin) != NULL)
-        printf("%.9f\n", step(&steps));
+        for (size_t calls = strtoul(line, NULL, 10); calls > 0; calls--)
+            printf("%.9f\n", step(&steps));
     close_all(&steps);
     return 0;
 }
