@@ -90,7 +90,7 @@ float attn_queries_pack(const struct attn_strips *strips, size_t first, float fa
     for (size_t part = (set->rows - 1) / set->across + 1; part-- > 0;) {
         const size_t at = part * set->across;
         const size_t count = attn_min_size(set->across, set->rows - at);
-        const float *rows[ATTN_FUSED_ACROSS_MOST];
+        const float *rows[ATTN_FUSED_ACROSS_MOST] = {strips->scratch};
         query_rows(strips, first + at, count, rows, strips->scratch);
         for (size_t r = count; r < set->across; r++)
             rows[r] = rows[0];
