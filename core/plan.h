@@ -53,9 +53,9 @@ enum attn_status attn_plan_make(const struct attn_call *call, const struct attn_
                                 struct attn_error *error);
 
 /* Fills in which rows of which head, by which keys, task `index` (< plan->tasks) computes. Tasks
-   run head by head, so that keys and values stay in cache, and each head's longest rows (the last
-   ones, under a causal mask) first, so that workers end together; chunks of the same rows in a row.
- */
+   are numbered head by head, so that keys and values stay in cache, and each head's longest rows
+   (the last ones, under a causal mask) come first, so that workers end together; chunks of the same
+   rows in a row. */
 void attn_plan_locate(const struct attn_plan *plan, const struct attn_call *call, size_t index,
                       struct attn_task *task);
 
