@@ -2,6 +2,7 @@
 /* Places for packed heads; see heads.h. */
 #include "core/heads.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "core/checked.h"
@@ -147,6 +148,7 @@ void *attn_heads_take(struct attn_heads *heads, size_t index) {
     size_t n = find(heads, head);
     if (n == heads->count) {
         n = find_free(heads);
+        assert(n < heads->count); /* no more threads than it was opened for */
         open_place(heads, n, head);
     }
     heads->places[n].holders++;
@@ -214,6 +216,7 @@ size_t attn_heads_next(struct attn_heads *heads, void **packed) {
         return index;
     }
     const size_t n = choose_place(heads);
+    assert(n < heads->count); /* no more threads than it was opened for, nor tasks than it has */
     struct place *place = &heads->places[n];
     index = place->head * tasks_per_head(heads) + place->begun++;
     place->last = pthread_self();
