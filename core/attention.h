@@ -4,7 +4,8 @@
  *
  * The way of a call: fill a struct attn_request -> attn_call_init validates it -> attn_plan_make
  * says what it costs and which tensors it gives -> give those tensors memory -> attn_execute_task
- * for each task, on one thread or through a scheduler -> attn_call_close.
+ * for each task on one thread, or attn_execute_next as often on several, which a scheduler may
+ * bring -> attn_call_close.
  */
 #ifndef ATTN_CORE_ATTENTION_H
 #define ATTN_CORE_ATTENTION_H

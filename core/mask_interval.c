@@ -16,19 +16,22 @@ static size_t end_after(const struct attn_mask_space *space, int64_t i) {
     return i == INT64_MAX ? space->Tk : attn_mask_keys_before(space, i + 1);
 }
 
+/* What a window shows around one position: -1 on a side, and there is no end to it. */
+static inline struct attn_interval window_at(const struct attn_mask_space *space, int64_t i,
+                                             int64_t left, int64_t right) {
+    const size_t begin = left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(i, left));
+    const size_t end = right < 0 ? space->Tk : end_after(space, attn_add_saturating(i, right));
+    return (struct attn_interval){begin, end};
+}
+
 struct attn_bounds attn_mask_window_bounds(const struct attn_mask_space *space, size_t b,
                                            size_t row, size_t rows, int64_t left, int64_t right) {
-    const int64_t first = attn_mask_position(space, b, row);
-    const int64_t last = attn_mask_position(space, b, row + rows - 1);
-    const size_t Tk = space->Tk;
-    const size_t first_begin =
-        left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(first, left));
-    const size_t last_begin =
-        left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(last, left));
-    const size_t first_end = right < 0 ? Tk : end_after(space, attn_add_saturating(first, right));
-    const size_t last_end = right < 0 ? Tk : end_after(space, attn_add_saturating(last, right));
-    return (struct attn_bounds){.some = attn_interval_make(first_begin, last_end),
-                                .every = attn_interval_make(last_begin, first_end)};
+    const struct attn_interval first =
+        window_at(space, attn_mask_position(space, b, row), left, right);
+    const struct attn_interval last =
+        window_at(space, attn_mask_position(space, b, row + rows - 1), left, right);
+    return (struct attn_bounds){.some = attn_interval_make(first.begin, last.end),
+                                .every = attn_interval_make(last.begin, first.end)};
 }
 
 struct attn_bounds attn_mask_bounds_window(const struct attn_mask_node *node,
@@ -48,11 +51,9 @@ struct attn_bounds attn_mask_bounds_causal(const struct attn_mask_node *node,
 static void window_spans(const struct attn_mask_space *space, size_t b, size_t row, size_t rows,
                          int64_t left, int64_t right, struct attn_span *spans) {
     for (size_t r = 0; r < rows; r++) {
-        const int64_t i = attn_mask_position(space, b, row + r);
-        const size_t begin =
-            left < 0 ? 0 : attn_mask_keys_before(space, attn_sub_saturating(i, left));
-        const size_t end = right < 0 ? space->Tk : end_after(space, attn_add_saturating(i, right));
-        spans[r] = (struct attn_span){begin, end};
+        const struct attn_interval keys =
+            window_at(space, attn_mask_position(space, b, row + r), left, right);
+        spans[r] = (struct attn_span){keys.begin, keys.end};
     }
 }
 

@@ -20,12 +20,14 @@ CHECKED = "core/checked.h"
 
 FAULTS = [
     # intervals
-    ("a window of one key more", INTERVAL, "attn_sub_saturating(first, left));",
-     "attn_sub_saturating(first, left) - 1);", "left counts the query's own key or not"),
+    ("a window of one key more", INTERVAL, "attn_sub_saturating(i, left));",
+     "attn_sub_saturating(i, left) - 1);", "left counts the query's own key or not"),
+    ("rows together see what the first of them does", INTERVAL,
+     "attn_mask_position(space, b, row + r)", "attn_mask_position(space, b, row)", "one row does"),
     ("causal without the diagonal", INTERVAL, "attn_mask_keys_before(space, i + 1)",
      "attn_mask_keys_before(space, i)", "j < i"),
-    ("a window closed to the left by -1", INTERVAL, "first_begin =\n        left < 0 ? 0 :",
-     "first_begin =\n        left < -1 ? 0 :", "-1 is a number"),
+    ("a window closed to the left by -1", INTERVAL, "left < 0 ? 0 :", "left < -1 ? 0 :",
+     "-1 is a number"),
     ("a prefix of one key more", INTERVAL,
      "attn_mask_keys_before(space, attn_int_list_at(&node->lengths, b))",
      "attn_mask_keys_before(space, attn_int_list_at(&node->lengths, b) + 1)", "j <= P"),

@@ -254,6 +254,44 @@ START_TEST(ranges_beside_leading_tokens_are_tight) {
 }
 END_TEST
 
+static void check_spans(const struct attn_mask *mask, const struct attn_mask_space *space,
+                        size_t row, size_t rows) {
+    struct attn_span spans[ROWS + 1] = {{0}};
+    attn_mask_spans(mask, space, 0, row, rows, spans);
+    for (size_t r = 0; r < rows; r++) {
+        const struct attn_span *span = &spans[r];
+        size_t begin, end;
+        attn_mask_key_range(mask, space, 0, 0, row + r, 1, &begin, &end);
+        if (begin == end ? span->begin < span->end : span->begin != begin || span->end != end)
+            ck_abort_msg("run %zu-%zu of row %zu is %zu-%zu alone", span->begin, span->end, row + r,
+                         begin, end);
+    }
+    ck_assert_uint_eq(spans[rows].end, 0);
+}
+
+/* Alone or under `not`, at offsets before, among and behind the keys, with a gap and without. */
+START_TEST(rows_together_have_the_runs_that_each_has_alone) {
+    const int64_t offset = _i - NEAR;
+    struct attn_mask_node nodes[] = {{.kind = ATTN_MASK_CAUSAL}, {.kind = ATTN_MASK_NOT}};
+    struct attn_error error = {0};
+    for (size_t n = 0; n < (size_t)(2 * 2 * (KEYS + 2) * (KEYS + 2)); n++) {
+        const struct attn_mask_space space = {1, 1, ROWS, KEYS, &offset, 1, {2, n % 2 * 3}};
+        struct attn_mask mask = {nodes, 1 + n / 2 % 2};
+        nodes[0] = (struct attn_mask_node){.kind = ATTN_MASK_CAUSAL};
+        if (n > 3) {
+            nodes[0].kind = ATTN_MASK_WINDOW;
+            nodes[0].left = (int64_t)(n / 4 % (KEYS + 2)) - 1;
+            nodes[0].right = (int64_t)(n / 4 / (KEYS + 2)) - 1;
+        }
+        nodes[1] = (struct attn_mask_node){.kind = ATTN_MASK_NOT, .operands = 1};
+        ck_assert_int_eq(attn_mask_validate(&mask, &space, &error), ATTN_OK);
+        for (size_t row = 0; row < ROWS; row++)
+            for (size_t rows = 0; row + rows <= ROWS; rows++)
+                check_spans(&mask, &space, row, rows);
+    }
+}
+END_TEST
+
 static Suite *mask_positions_suite(void) {
     Suite *suite = suite_create("mask_positions");
     TCase *tests = tcase_create("positions");
@@ -265,6 +303,7 @@ static Suite *mask_positions_suite(void) {
     tcase_add_test(tests, sizes_past_two_to_the_32_stay_exact);
     tcase_add_test(tests, tiles_of_sparse_patterns_are_skipped);
     tcase_add_test(tests, ranges_beside_leading_tokens_are_tight);
+    tcase_add_loop_test(tests, rows_together_have_the_runs_that_each_has_alone, 0, 2 * NEAR + KEYS);
     suite_add_tcase(suite, tests);
     return suite;
 }
