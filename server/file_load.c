@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,16 +31,19 @@ static char *load(int descriptor, size_t most, size_t *length, const char **caus
         *cause = strerror(errno);
     else if (!S_ISREG(info.st_mode))
         *cause = "it is no regular file";
-    char *const bytes = *cause != NULL ? NULL : malloc(most + 1);
+    else if ((uintmax_t)info.st_size > most)
+        *cause = "it is too large";
+    const size_t size = *cause != NULL ? 0 : (size_t)info.st_size;
+    char *const bytes = *cause != NULL ? NULL : malloc(size + 1);
     if (*cause == NULL && bytes == NULL)
         *cause = "there is no memory for it";
     if (bytes == NULL)
         return NULL;
-    const ssize_t got = read_all(descriptor, bytes, most + 1);
+    const ssize_t got = read_all(descriptor, bytes, size + 1);
     if (got < 0)
         *cause = strerror(errno);
-    else if ((size_t)got > most)
-        *cause = "it is too large";
+    else if ((size_t)got > size)
+        *cause = "it grew while it was read";
     if (*cause != NULL) {
         free(bytes);
         return NULL;

@@ -75,22 +75,35 @@ DECODE_INLINE void add_products(vector sum[SUMS], const int rows, const float *q
     }
 }
 
+/* Whether rows of memory are read as two runs by turns, which is faster than one where no
+ * arithmetic holds it up: at the end of a page the CPU's own prefetching stops, of one of them at a
+ * time. */
+DECODE_INLINE bool goes_by_turns(const int rows, const enum attn_dtype dtype) {
+    return rows == 1 && dtype == ATTN_FLOAT32;
+}
+
 /* Adds the products of a single row and `n` elements of each key, key by key: they come from
- * memory, which is read faster in one run than at the same place of sixteen rows. */
+ * memory, which is read faster in its order than at the same place of sixteen rows. */
 DECODE_INLINE void add_products_in_order(vector sum[SUMS], const float *q, size_t n,
                                          const char *const k[SUMS], ptrdiff_t ahead,
                                          const enum attn_dtype dtype) {
+    const bool turns = goes_by_turns(1, dtype);
 #pragma GCC unroll 16
-    for (int j = 0; j < SUMS; j++)
+    for (int order = 0; order < SUMS; order++) {
+        const int j = turns ? order / 2 + order % 2 * (SUMS / 2) : order;
         for (size_t at = 0; at < n; at += LANES) {
             sum[j] += load_part(q, at, LANES, ATTN_FLOAT32) * load_part(k[j], at, LANES, dtype);
-            ask_for(k[j] + ahead, at, dtype);
+            if (!turns)
+                ask_for(k[j] + ahead, at, dtype);
         }
+    }
 }
 
-/* s[r][j] = q[r] . k[j] for as many keys as are summed at once. */
+/* s[r][j] = q[r] . k[j] for as many keys as are summed at once; of a single row, the later half of
+ * the scores goes to s[apart] and behind it. */
 DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const char *const k[SUMS],
-                              ptrdiff_t ahead, float *s, const enum attn_dtype dtype) {
+                              ptrdiff_t ahead, float *s, size_t apart,
+                              const enum attn_dtype dtype) {
     const int keys = SUMS / rows;
     vector sum[SUMS];
     float scores[SUMS];
@@ -109,9 +122,32 @@ DECODE_INLINE void score_some(const int rows, const float *q, size_t D, const ch
         const vector sums = sum_lanes(sum + n);
         memcpy(scores + n, &sums, sizeof sums);
     }
+    if (rows == 1) {
+        memcpy(s, scores, sizeof scores / 2);
+        memcpy(s + apart, scores + SUMS / 2, sizeof scores / 2);
+        return;
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
         memcpy(s + (size_t)r * STRIDE, scores + r * keys, (size_t)keys * sizeof *s);
+}
+
+/* A single row's scores of either half of the keys by turns, a multiple of SUMS. */
+DECODE_INLINE void score_by_turns(const float *q, size_t D, const struct attn_direct_rows *k,
+                                  size_t keys, float *s, const enum attn_dtype dtype) {
+    enum { SOME = SUMS / 2 };
+    const size_t half = keys / 2;
+    const char *at = k->data, *later = k->data + (ptrdiff_t)half * k->stride;
+    for (size_t j = 0; j < half; j += SOME) {
+        const char *row[SUMS];
+        for (size_t n = 0; n < SOME; n++) {
+            row[n] = at;
+            row[SOME + n] = later;
+            at += k->stride;
+            later += k->stride;
+        }
+        score_some(1, q, D, row, 0, s + j, half, dtype);
+    }
 }
 
 /* Where there are fewer keys than are summed at once the last one stands for those that lack. */
@@ -120,8 +156,10 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
     const int together = rows > SCORED ? SCORED : rows;
     const size_t some = SUMS / (size_t)together;
     const ptrdiff_t ahead = far_ahead(k, D * size_of(dtype));
-    const char *at = k->data;
-    for (size_t j = 0; j < keys; j += some) {
+    const size_t turns = goes_by_turns(rows, dtype) ? keys - keys % SUMS : 0;
+    const char *at = k->data + (ptrdiff_t)turns * k->stride;
+    score_by_turns(q, D, k, turns, s, dtype);
+    for (size_t j = turns; j < keys; j += some) {
         const char *row[SUMS];
         for (size_t n = 0; n < some; n++) {
             row[n] = at;
@@ -130,7 +168,7 @@ DECODE_INLINE void score(const int rows, const float *q, size_t D, const struct 
         }
         for (int r = 0; r < rows; r += together)
             score_some(together, q + (size_t)r * D, D, row, ahead, s + (size_t)r * STRIDE + j,
-                       dtype);
+                       SUMS / 2, dtype);
     }
 }
 
@@ -211,115 +249,7 @@ DECODE_INLINE void score_panels(const int rows, const int together, const float 
     }
 }
 
-/* sum[r][..] += p[r][j] * v[j][at ..]; elements of v that are not finite are 0 when `clean` is set.
- */
-DECODE_INLINE void add_values(vector sum[MOST][MOST], const int rows, const int parts,
-                              const float *p, const struct attn_direct_rows *v, size_t keys,
-                              size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
-    ptrdiff_t ahead = far_ahead(v, (size_t)parts * LANES * size_of(dtype));
-    const ptrdiff_t all = (ptrdiff_t)keys * v->stride;
-    const char *const end = v->next == NULL ? NULL : v->data + all;
-    if (end != NULL) /* no further than the rows that will be read next, nor than stay in cache */
-        ahead = ahead < NEAR ? ahead : NEAR;
-    if (end != NULL && ahead > all)
-        ahead = all;
-    for (size_t j = 0; j < keys; j++) {
-        const char *row = v->data + (ptrdiff_t)j * v->stride, *far = row + ahead;
-        if (end != NULL && far >= end)
-            far = v->next + (far - end);
-        vector value[MOST];
-#pragma GCC unroll 8
-        for (int part = 0; part < parts; part++) {
-            value[part] = load_part(row, at + (size_t)part * LANES, n, dtype);
-            ask_for(far, at + (size_t)part * LANES, dtype);
-            if (clean)
-                value[part] =
-                    (vector)((mask_vector)value[part] & (mask_vector)(value[part] * 0.0f == 0.0f));
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-            for (int part = 0; part < parts; part++)
-                sum[r][part] += p[(size_t)r * STRIDE + j] * value[part];
-    }
-}
-
-DECODE_INLINE void sum_values(vector sum[MOST][MOST], const int rows, const int parts,
-                              const float *p, const struct attn_direct_rows *v, size_t keys,
-                              size_t at, size_t n, const enum attn_dtype dtype, const bool clean) {
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int part = 0; part < parts; part++)
-            sum[r][part] = (vector){0};
-    add_values(sum, rows, parts, p, v, keys, at, n, dtype, clean);
-}
-
-DECODE_INLINE bool has_nan(vector v) {
-#if DECODE_BYTES == 64
-    return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) != 0;
-#elif DECODE_BYTES == 32
-    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q)) != 0;
-#else
-    const mask_vector nan = v != v;
-    uint64_t words[sizeof nan / sizeof(uint64_t)];
-    memcpy(words, &nan, sizeof nan);
-    return (words[0] | words[1]) != 0;
-#endif
-}
-
-/* A value that is not finite leaves no sum finite, whatever its weight: the first row's tell. */
-DECODE_INLINE bool are_finite(const vector sum[MOST], const int parts) {
-    vector nothing = {0};
-#pragma GCC unroll 8
-    for (int part = 0; part < parts; part++)
-        nothing += sum[part] * 0.0f;
-    return !has_nan(nothing);
-}
-
-/* Columns [at, at + parts vectors), or the last n of them. Returns whether V was cleaned. */
-DECODE_INLINE bool gather_columns(const int rows, const int parts, const float *p,
-                                  const float *shrink, const struct attn_direct_rows *v,
-                                  size_t keys, float *o, size_t width, size_t at, size_t n,
-                                  const enum attn_dtype dtype) {
-    vector sum[MOST][MOST];
-    sum_values(sum, rows, parts, p, v, keys, at, n, dtype, false);
-    const bool cleaned = !are_finite(sum[0], parts);
-    if (cleaned)
-        sum_values(sum, rows, parts, p, v, keys, at, n, dtype, true);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int part = 0; part < parts; part++) {
-            float *to = o + (size_t)r * width + at + (size_t)part * LANES;
-            vector old;
-            memcpy(&old, to, sizeof old);
-            old = old * shrink[r] + sum[r][part];
-            memcpy(to, &old, sizeof old);
-        }
-    return cleaned;
-}
-
-DECODE_INLINE bool gather(const int rows, const int parts, const float *p, const float *shrink,
-                          const struct attn_direct_rows *v, size_t keys, float *o, size_t Dv,
-                          size_t width, const enum attn_dtype dtype) {
-    bool cleaned = false;
-    size_t at = 0;
-#define COLUMNS(vectors)                                      \
-    for (; at + (vectors)*LANES <= Dv; at += (vectors)*LANES) \
-        cleaned |= gather_columns(rows, vectors, p, shrink, v, keys, o, width, at, LANES, dtype);
-    if (parts >= 8)
-        COLUMNS(8)
-    if (parts >= 4)
-        COLUMNS(4)
-    if (parts >= 2)
-        COLUMNS(2)
-    COLUMNS(1)
-#undef COLUMNS
-    if (at < Dv)
-        cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);
-    return cleaned;
-}
+#include "core/kernels/decode_values.h"
 
 DECODE_INLINE void widen(const void *row, size_t n, float *to, const enum attn_dtype dtype) {
     size_t at = 0;

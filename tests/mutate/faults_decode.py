@@ -3,6 +3,7 @@
 chunks, and in heads that tasks share; rows as in faults_arithmetic.py. Left out is what costs time
 and changes no answer: heights of strips, prefetches, who packs a block."""
 DECODE = "core/kernels/decode_set.h"
+VALUES = "core/kernels/decode_values.h"
 VECTORS = "core/kernels/decode_vectors.h"
 FINISH = "core/kernels/finish.h"
 FUSED = "core/kernels/fused.c"
@@ -34,28 +35,33 @@ FAULTS = [
     ("decode: a single row's last elements are read twice", DECODE,
      "add_products_in_order(sum, q, whole, k, ahead, dtype);",
      "add_products_in_order(sum, q, D, k, ahead, dtype);", "right for heads of whole vectors"),
+    ("decode: the later half's scores stand beside the first's", DECODE,
+     "memcpy(s + apart, scores + SUMS / 2,", "memcpy(s + SUMS / 2, scores + SUMS / 2,",
+     "right for one turn"),
+    ("decode: of an odd number of values the last one is left out", VALUES,
+     "if (half + j < keys)", "if (half + j + 1 < keys)", "blocks are even"),
     ("decode: the scores of four keys change places", VECTORS,
      "QUARTERS(a, b, 0, 1, LANES, LANES + 1)", "QUARTERS(a, b, 0, LANES, 1, LANES + 1)",
      "sums of lanes"),
     ("decode: tall strips have the first rows' queries throughout", DECODE,
      "score_some(together, q + (size_t)r * D,", "score_some(together, q,",
      "right for up to four rows"),
-    ("decode: the output is not rescaled", DECODE, "old * shrink[r] + sum[r][part]",
+    ("decode: the output is not rescaled", VALUES, "old * shrink[r] + sum[r][part]",
      "old + sum[r][part]", "shows only when a later block has a larger score"),
-    ("decode: an output's last columns are left out", DECODE, """\
+    ("decode: an output's last columns are left out", VALUES, """\
     if (at < Dv)
         cleaned""", """\
     if (false)
         cleaned""", "Dv is a multiple of 16"),
-    ("decode: hidden NaN in V leaks", DECODE, "const bool cleaned = !are_finite(sum[0], parts);",
+    ("decode: hidden NaN in V leaks", VALUES, "const bool cleaned = !are_finite(sum[0], parts);",
      "const bool cleaned = false;", "0 times NaN"),
-    ("decode: only the last vector is looked at for NaN", DECODE, "nothing += sum[part] * 0.0f;",
+    ("decode: only the last vector is looked at for NaN", VALUES, "nothing += sum[part] * 0.0f;",
      "nothing = sum[part] * 0.0f;", "right for narrow values"),
-    ("decode: NaN in one lane is as good as none", DECODE,
+    ("decode: NaN in one lane is as good as none", VALUES,
      "_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) != 0",
      "(_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) & 1) != 0",
      "the first lane stands for all"),
-    ("decode: visible NaN in V is taken for 0", DECODE, """\
+    ("decode: visible NaN in V is taken for 0", VALUES, """\
             memcpy(to, &old, sizeof old);
         }
     return cleaned;""", """\
@@ -76,7 +82,7 @@ FAULTS = [
     ("fused: packed keys are not turned", PACK,
      "lying_at(task, &task->call->k, D, key, turns_keys(task->call))",
      "lying_at(task, &task->call->k, D, key, false)", "right without rope"),
-    ("decode: columns tell of NaN, and the last ones decide", DECODE,
+    ("decode: columns tell of NaN, and the last ones decide", VALUES,
      "cleaned |= gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "cleaned = gather_columns(rows, 1, p, shrink, v, keys, o, width, at, Dv - at, dtype);",
      "= for |="),

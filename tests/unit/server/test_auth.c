@@ -142,6 +142,12 @@ START_TEST(what_is_no_file_is_not_read) {
 }
 END_TEST
 
+/* Such as one whose size is said to be 0. */
+START_TEST(a_file_of_which_more_comes_than_it_had) {
+    refuse_to_read("/proc/self/status", "it grew while it was read");
+}
+END_TEST
+
 START_TEST(a_file_that_is_too_large) {
     FILE *file = fopen(path, "w");
     for (int i = 0; i <= 4 << 20; i++)
@@ -275,6 +281,7 @@ static Suite *auth_suite(void) {
     tcase_add_test(tests, no_file_and_no_text);
     tcase_add_test(tests, what_is_no_file_is_not_read);
     tcase_add_test(tests, a_file_that_is_too_large);
+    tcase_add_test(tests, a_file_of_which_more_comes_than_it_had);
     tcase_add_test(tests, a_key_in_use_outlives_its_file);
     tcase_add_test(tests, a_bad_file_changes_nothing);
     tcase_add_test(tests, an_account_outlives_its_file);
