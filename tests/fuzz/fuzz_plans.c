@@ -284,6 +284,8 @@ static bool is_moderate(const struct attn_call *call) {
     for (size_t h = 0; h < call->Hq; h++)
         is = is && (call->alibi == NULL || fabs(call->alibi[h]) <= 4) &&
              (call->sink == NULL || fabs(call->sink[h]) <= 4);
+    for (size_t n = 0; call->alibi != NULL && n < call->space.q_offset_count; n++)
+        is = is && fabs((double)call->space.q_offset[n]) <= 4096;
     return is && call->softcap >= 0 && (call->softcap == 0 || call->softcap > 0.01);
 }
 
